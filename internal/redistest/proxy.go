@@ -1,0 +1,295 @@
+package redistest
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Proxy is a TCP proxy in front of a server that loses what passes through it, on demand.
+type Proxy struct {
+	listener net.Listener
+	dial     func() (net.Conn, error)
+	options  redis.Options
+	wg       sync.WaitGroup
+
+	mu      sync.Mutex
+	conns   map[net.Conn]struct{}
+	fault   fault
+	left    int
+	names   []string
+	delay   time.Duration
+	hole    bool
+	hit     int
+	changed chan struct{} // closed when hole or the set of connections changes
+	closed  bool
+}
+
+type fault int
+
+const (
+	dropReply fault = iota + 1
+	closeAfter
+	closeBefore
+)
+
+// Proxy starts a proxy in front of s.
+func (s *Server) Proxy(t testing.TB) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	network := s.options.Network
+	if network == "" {
+		network = "tcp"
+	}
+	p := &Proxy{
+		listener: l, options: s.options, conns: map[net.Conn]struct{}{}, changed: make(chan struct{}),
+		dial: func() (net.Conn, error) { return net.Dial(network, s.options.Addr) },
+	}
+	p.options.Network, p.options.Addr = "tcp", l.Addr().String()
+	p.wg.Go(p.accept)
+	t.Cleanup(p.close)
+	return p
+}
+
+// Client connects through the proxy until the test ends, with a ReadTimeout of 100 ms unless set changes it.
+func (p *Proxy) Client(t testing.TB, set ...func(*redis.Options)) *redis.Client {
+	t.Helper()
+	o := p.options
+	o.ReadTimeout = 100 * time.Millisecond
+	for _, f := range set {
+		f(&o)
+	}
+	c := redis.NewClient(&o)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// DropReplies lets the next n requests that have a command of one of names (any but a handshake's, if none is given) be
+// executed, and their replies vanish: the client runs into its timeout.
+func (p *Proxy) DropReplies(n int, names ...string) { p.arm(dropReply, n, names) }
+
+// CloseAfter lets the next n such requests be executed and then closes their connections, without the reply.
+func (p *Proxy) CloseAfter(n int, names ...string) { p.arm(closeAfter, n, names) }
+
+// CloseBefore closes the connections of the next n such requests instead of passing them on.
+func (p *Proxy) CloseBefore(n int, names ...string) { p.arm(closeBefore, n, names) }
+
+func (p *Proxy) arm(f fault, n int, names []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault, p.left, p.names, p.hit = f, n, names, 0
+}
+
+// Hits is how many requests met the fault that was armed last.
+func (p *Proxy) Hits() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hit
+}
+
+// Delay makes each reply late by d.
+func (p *Proxy) Delay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
+// BlackHole, when on, swallows everything in both directions and keeps the connections open.
+func (p *Proxy) BlackHole(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hole = on
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// Kill closes all connections.
+func (p *Proxy) Kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close()
+	}
+}
+
+func (p *Proxy) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	_ = p.listener.Close()
+	p.BlackHole(false)
+	p.Kill()
+	p.wg.Wait()
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.wg.Go(func() { p.serve(client) })
+	}
+}
+
+func (p *Proxy) serve(client net.Conn) {
+	server, err := p.dial()
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	p.mu.Lock()
+	p.conns[client], p.conns[server] = struct{}{}, struct{}{}
+	closed := p.closed
+	p.mu.Unlock()
+	l := &link{proxy: p, client: client, server: server}
+	if closed {
+		l.close()
+	}
+	var both sync.WaitGroup
+	both.Go(l.requests)
+	both.Go(l.replies)
+	both.Wait()
+	p.mu.Lock()
+	delete(p.conns, client)
+	delete(p.conns, server)
+	p.mu.Unlock()
+}
+
+// meets says which fault, if any, a request of this command meets.
+func (p *Proxy) meets(name string) fault {
+	if isHandshake(name) {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left == 0 {
+		return 0
+	}
+	if len(p.names) > 0 && !slices.Contains(p.names, name) {
+		return 0
+	}
+	p.left--
+	p.hit++
+	return p.fault
+}
+
+// passes waits while the proxy is a black hole.
+func (p *Proxy) passes() time.Duration {
+	for {
+		p.mu.Lock()
+		hole, changed, delay := p.hole, p.changed, p.delay
+		p.mu.Unlock()
+		if !hole {
+			return delay
+		}
+		<-changed
+	}
+}
+
+// link is one client's connection through the proxy.
+type link struct {
+	proxy          *Proxy
+	client, server net.Conn
+	mu             sync.Mutex
+	lost           fault // of the request under way
+}
+
+func (l *link) close() {
+	_ = l.client.Close()
+	_ = l.server.Close()
+}
+
+// requests copies commands to the server, one by one.
+func (l *link) requests() {
+	defer l.close()
+	in := bufio.NewReader(l.client)
+	for {
+		name, raw, err := readCommand(in)
+		if err != nil {
+			return
+		}
+		l.proxy.passes()
+		switch f := l.proxy.meets(name); f {
+		case closeBefore:
+			return
+		case dropReply, closeAfter:
+			l.mu.Lock()
+			l.lost = f
+			l.mu.Unlock()
+		}
+		if _, err := l.server.Write(raw); err != nil {
+			return
+		}
+	}
+}
+
+// replies copies replies to the client. From a lost one on nothing passes any more: whoever waits for it gives the
+// connection up.
+func (l *link) replies() {
+	defer l.close()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := l.server.Read(buf)
+		if err != nil {
+			return
+		}
+		if d := l.proxy.passes(); d > 0 {
+			time.Sleep(d)
+		}
+		l.mu.Lock()
+		lost := l.lost
+		l.mu.Unlock()
+		switch lost {
+		case closeAfter:
+			return
+		case dropReply:
+			continue
+		}
+		if _, err := l.client.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// readCommand reads one command, an array of bulk strings, and returns its name in lower case and all its bytes.
+func readCommand(in *bufio.Reader) (name string, raw []byte, err error) {
+	line := func() (int, error) {
+		b, err := in.ReadSlice('\n')
+		raw = append(raw, b...)
+		if err != nil {
+			return 0, err
+		}
+		return strconv.Atoi(strings.TrimSpace(string(b[1:])))
+	}
+	args, err := line()
+	if err != nil {
+		return "", nil, err
+	}
+	for i := range args {
+		size, err := line()
+		if err != nil {
+			return "", nil, err
+		}
+		from := len(raw)
+		raw = append(raw, make([]byte, size+2)...)
+		if _, err := io.ReadFull(in, raw[from:]); err != nil {
+			return "", nil, err
+		}
+		if i == 0 {
+			name = strings.ToLower(string(raw[from : from+size]))
+		}
+	}
+	return name, raw, nil
+}

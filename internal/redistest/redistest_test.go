@@ -1,0 +1,135 @@
+package redistest_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redispatterns/redispatterns/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+func TestAdvanceMovesTimeAndTTL(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx, key := s.Client(t), context.Background(), redistest.ID()
+		require.NoError(t, c.Set(ctx, key, 1, time.Second).Err())
+		before := s.Now(t)
+		s.Advance(t, 300*time.Millisecond)
+		require.GreaterOrEqual(t, s.Now(t).Sub(before), 300*time.Millisecond)
+		ttl, err := c.PTTL(ctx, key).Result()
+		require.NoError(t, err)
+		require.Greater(t, ttl, time.Duration(0))
+		require.LessOrEqual(t, ttl, 700*time.Millisecond)
+		s.Advance(t, 700*time.Millisecond)
+		require.Zero(t, c.Exists(ctx, key).Val())
+	})
+}
+
+func TestDatabasesAreApart(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	a, b := redistest.Real(t), redistest.Real(t)
+	a.OnlyOurs(t)
+	require.NoError(t, a.Client(t).Set(ctx, "key", 1, 0).Err())
+	require.Zero(t, b.Client(t).DBSize(ctx).Val())
+}
+
+func TestOwnServerCanBeKilled(t *testing.T) {
+	t.Parallel()
+	s, p := redistest.Own(t)
+	c, ctx := s.Client(t, func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 }), context.Background()
+	require.NoError(t, c.Ping(ctx).Err())
+	p.Stop()
+	require.Error(t, c.Ping(ctx).Err())
+}
+
+func TestProxy(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		p, ctx, key := s.Proxy(t), context.Background(), redistest.ID()
+		c, direct := p.Client(t), s.Client(t)
+		t.Cleanup(func() { direct.Del(ctx, key) })
+		count := func() int { n, _ := direct.Get(ctx, key).Int(); return n }
+		require.NoError(t, c.Incr(ctx, key).Err())
+
+		// go-redis sends a command up to four times, so three lost replies make one call count four times.
+		p.DropReplies(3, "incr")
+		require.NoError(t, c.Incr(ctx, key).Err())
+		require.Equal(t, 5, count())
+		p.CloseAfter(3, "incr")
+		require.NoError(t, c.Incr(ctx, key).Err())
+		require.Equal(t, 9, count())
+		p.CloseBefore(3, "incr")
+		require.NoError(t, c.Incr(ctx, key).Err())
+		require.Equal(t, 10, count())
+		require.Equal(t, 3, p.Hits())
+
+		p.DropReplies(1, "set")
+		require.NoError(t, c.Incr(ctx, key).Err(), "another command meets no fault")
+		require.Zero(t, p.Hits())
+
+		began := time.Now()
+		p.Delay(30 * time.Millisecond)
+		require.NoError(t, c.Incr(ctx, key).Err())
+		require.GreaterOrEqual(t, time.Since(began), 30*time.Millisecond)
+		p.Delay(0)
+
+		p.BlackHole(true)
+		once := p.Client(t, func(o *redis.Options) { o.MaxRetries = -1 })
+		err := once.Incr(ctx, key).Err()
+		var timeout net.Error
+		require.True(t, errors.As(err, &timeout) && timeout.Timeout(), "%v", err)
+		p.BlackHole(false)
+		p.Kill()
+		require.NoError(t, c.Ping(ctx).Err())
+	})
+}
+
+func TestCounter(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx := s.Client(t), context.Background()
+		n := redistest.Count(c)
+		require.NoError(t, c.Ping(ctx).Err())
+		_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.Get(ctx, "a")
+			p.Get(ctx, "b")
+			return nil
+		})
+		require.ErrorIs(t, err, redis.Nil)
+		require.Equal(t, 2, n.Trips())
+		require.Equal(t, []string{"ping", "get", "get"}, n.Commands())
+		n.Reset()
+		require.Zero(t, n.Trips())
+	})
+}
+
+func TestThreeMasters(t *testing.T) {
+	t.Parallel()
+	c, ctx := redistest.ThreeMasters(t).Client(t), context.Background()
+	masters := 0
+	require.NoError(t, c.ForEachMaster(ctx, func(context.Context, *redis.Client) error { masters++; return nil }))
+	require.Equal(t, 3, masters)
+	for range 50 {
+		require.NoError(t, c.Set(ctx, redistest.ID(), 1, time.Minute).Err())
+	}
+}
+
+func TestVirtualTime(t *testing.T) {
+	t.Parallel()
+	redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx := s.Client(t), context.Background()
+		require.NoError(t, c.Set(ctx, "key", 1, time.Hour).Err())
+		redistest.Sleep(59 * time.Minute)
+		require.EqualValues(t, 1, c.Exists(ctx, "key").Val())
+		redistest.Sleep(time.Minute)
+		require.Zero(t, c.Exists(ctx, "key").Val())
+	})
+}

@@ -1,0 +1,95 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// NoRetry keeps go-redis from sending the command again.
+type (
+	intOnce     struct{ *redis.IntCmd }
+	intsOnce    struct{ *redis.IntSliceCmd }
+	stringsOnce struct{ *redis.StringSliceCmd }
+)
+
+func (intOnce) NoRetry() bool     { return true }
+func (intsOnce) NoRetry() bool    { return true }
+func (stringsOnce) NoRetry() bool { return true }
+
+func onceInt(c *redis.IntCmd) redis.Cmder             { return intOnce{c} }
+func onceInts(c *redis.IntSliceCmd) redis.Cmder       { return intsOnce{c} }
+func onceStrings(c *redis.StringSliceCmd) redis.Cmder { return stringsOnce{c} }
+
+// unknownError is a failure after which nobody can say whether the command was executed.
+type unknownError struct{ error }
+
+func (e unknownError) Unwrap() error { return e.error }
+
+// Unknown says whether err, of a Once script, leaves open if the script was executed.
+func Unknown(err error) bool {
+	var u unknownError
+	return errors.As(err, &u)
+}
+
+const (
+	onceTries      = 4
+	onceMinBackoff = 10 * time.Millisecond
+	onceMaxBackoff = time.Second
+)
+
+// untilSure repeats what go-redis would have repeated of a command that it may not repeat blindly: an attempt that
+// surely was not executed. It stops at a result, at an outcome that is unknown, and with the context.
+func untilSure[C any](ctx context.Context, attempt func() (C, error)) (C, error) {
+	backoff := onceMinBackoff
+	for try := 1; ; try++ {
+		cmd, err := attempt()
+		switch {
+		case err == nil || isReply(err) && !refused(err):
+			return cmd, err
+		case !refused(err) && !unsent(err):
+			return cmd, unknownError{err}
+		case errors.Is(err, redis.ErrClosed) || try == onceTries || !pause(ctx, backoff+rand.N(backoff)):
+			return cmd, err
+		}
+		backoff = min(backoff*4, onceMaxBackoff/2)
+	}
+}
+
+// isReply says whether err is the server's own answer: it read the command, and said no.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// refused says whether the server declined to execute the command now and may accept it soon.
+func refused(err error) bool {
+	return redis.IsLoadingError(err) || redis.IsTryAgainError(err) || redis.IsClusterDownError(err) ||
+		redis.IsMasterDownError(err) || redis.IsReadOnlyError(err) || redis.IsMaxClientsError(err) ||
+		redis.IsNoReplicasError(err)
+}
+
+// unsent says whether err means that no byte of the command left this process.
+func unsent(err error) bool {
+	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed) {
+		return true
+	}
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// pause waits for d; false when the context ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
