@@ -1,0 +1,96 @@
+package ratelimit_test
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redispatterns/redispatterns/internal/redistest"
+	"github.com/redispatterns/redispatterns/ratelimit"
+)
+
+//go:embed testdata/v1.redis
+var fixture string
+
+// at is the fixture's time.
+func at(t *testing.T) *redistest.Server {
+	s := redistest.Mini(t)
+	s.Advance(t, time.Date(2026, 8, 9, 12, 0, 30, 0, time.UTC).Sub(s.Now(t)))
+	return s
+}
+
+func load(t *testing.T, c *redis.Client) {
+	for line := range strings.Lines(fixture) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			var args []any
+			for _, word := range strings.Fields(line) {
+				args = append(args, word)
+			}
+			require.NoError(t, c.Do(ctx, args...).Err(), line)
+		}
+	}
+}
+
+func TestFixtureIsRead(t *testing.T) {
+	t.Parallel()
+	s := at(t)
+	c := s.Client(t)
+	load(t, c)
+	for name, l := range map[string]*ratelimit.Limiter{
+		"fixed window":   must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerMinute(5), nil)),
+		"of ten seconds": must(t)(ratelimit.NewFixedWindow(c, ratelimit.Limit{Events: 5, Per: 10 * time.Second}, &ratelimit.Options{Name: "api"})),
+		"sliding window": must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerMinute(5), nil)),
+	} {
+		require.EqualValues(t, 2, peek(t, l, "user42").Remaining, name)
+		require.False(t, take(t, l, "user42", 3).Allowed, name)
+		require.True(t, take(t, l, "user42", 2).Allowed, name)
+	}
+}
+
+func TestFixtureIsWhatIsWritten(t *testing.T) {
+	t.Parallel()
+	want, got := at(t), at(t)
+	load(t, want.Client(t))
+	c := got.Client(t)
+	sliding := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerMinute(5), nil))
+	got.Advance(t, -500*time.Millisecond)
+	take(t, sliding, "user42", 1)
+	got.Advance(t, 500*time.Millisecond)
+	take(t, sliding, "user42", 2)
+	for _, l := range []*ratelimit.Limiter{
+		must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerMinute(5), nil)),
+		must(t)(ratelimit.NewFixedWindow(c, ratelimit.Limit{Events: 5, Per: 10 * time.Second}, &ratelimit.Options{Name: "api"})),
+	} {
+		take(t, l, "user42", 1)
+		take(t, l, "user42", 2)
+	}
+	require.Equal(t, dump(t, want.Client(t)), dump(t, c))
+}
+
+var logged = regexp.MustCompile(`^[1-9]\d{15}(\d{3})$`)
+
+// dump is all that a server holds, with the random part of a log's entries blotted out.
+func dump(t *testing.T, c *redis.Client) map[string]string {
+	all := map[string]string{}
+	for _, key := range c.Keys(ctx, "*").Val() {
+		var value string
+		switch kind := c.Type(ctx, key).Val(); kind {
+		case "string":
+			value = c.Get(ctx, key).Val()
+		case "zset":
+			for _, e := range c.ZRangeWithScores(ctx, key, 0, -1).Val() {
+				value += fmt.Sprintf("%.0f %s, ", e.Score, logged.ReplaceAllString(e.Member.(string), "number $1"))
+			}
+		default:
+			value = kind
+		}
+		all[key] = fmt.Sprint(value, " ", c.PTTL(ctx, key).Val().Round(10*time.Millisecond))
+	}
+	return all
+}

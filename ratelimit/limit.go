@@ -1,0 +1,53 @@
+package ratelimit
+
+import (
+	"fmt"
+	"time"
+)
+
+// maxEvents is the greatest number that Redis' scripts count exactly.
+const maxEvents = 1<<53 - 1
+
+// Limit is Events per Per.
+type Limit struct {
+	Events int64         // at least 1
+	Per    time.Duration // at least a millisecond, and whole milliseconds
+}
+
+// PerSecond is a limit of events per second.
+func PerSecond(events int64) Limit { return Limit{Events: events, Per: time.Second} }
+
+// PerMinute is a limit of events per minute.
+func PerMinute(events int64) Limit { return Limit{Events: events, Per: time.Minute} }
+
+// PerHour is a limit of events per hour.
+func PerHour(events int64) Limit { return Limit{Events: events, Per: time.Hour} }
+
+// PerDay is a limit of events per day of 24 hours.
+func PerDay(events int64) Limit { return Limit{Events: events, Per: 24 * time.Hour} }
+
+func (l Limit) check() error {
+	switch {
+	case l.Events < 1 || l.Events > maxEvents:
+		return fmt.Errorf("%w: Events is %d, must be 1 to %d", ErrInvalidLimit, l.Events, int64(maxEvents))
+	case l.Per < time.Millisecond || l.Per%time.Millisecond != 0:
+		return fmt.Errorf("%w: Per is %v, must be whole milliseconds and at least one", ErrInvalidLimit, l.Per)
+	}
+	return nil
+}
+
+// boxed is a limit as scripts take it. A limiter keeps that of its own, so that a call need not allocate it.
+type boxed struct {
+	limit       Limit
+	events, per any // per in milliseconds
+}
+
+func box(l Limit) boxed { return boxed{limit: l, events: l.Events, per: l.Per.Milliseconds()} }
+
+// of is l as scripts take it.
+func (b boxed) of(l Limit) boxed {
+	if l != b.limit {
+		return box(l)
+	}
+	return b
+}
