@@ -42,9 +42,14 @@ const (
 	onceMaxBackoff = time.Second
 )
 
-// untilSure repeats what go-redis would have repeated of a command that it may not repeat blindly: an attempt that
-// surely was not executed. It stops at a result, at an outcome that is unknown, and with the context.
-func untilSure[C any](ctx context.Context, attempt func() (C, error)) (C, error) {
+// Sure repeats what go-redis would have repeated of a command that it may not repeat blindly: an attempt that
+// surely was not executed. It stops at a result, at an outcome that is unknown, and with the context. A Once script runs
+// by it; a pipeline whose first command says NoRetry does too, with that command's error as the attempt's.
+func Sure[C any](ctx context.Context, attempt func() (C, error)) (C, error) {
+	if err := ctx.Err(); err != nil {
+		var none C
+		return none, err // nothing was sent
+	}
 	backoff := onceMinBackoff
 	for try := 1; ; try++ {
 		cmd, err := attempt()

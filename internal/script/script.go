@@ -106,7 +106,7 @@ func run[C redis.Cmder](
 	if !s.once {
 		return attempt()
 	}
-	return untilSure(ctx, attempt)
+	return Sure(ctx, attempt)
 }
 
 func newInt(ctx context.Context, args ...any) *redis.IntCmd { return redis.NewIntCmd(ctx, args...) }

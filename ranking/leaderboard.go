@@ -1,0 +1,71 @@
+// Package ranking keeps leaderboards whose ranks are right the moment a score is written: who is first, where a player
+// stands, and what an update did to that, each in one round trip.
+//
+// [New] makes a [Leaderboard]. [Leaderboard.Set] replaces a score, [Leaderboard.Increment] adds to it, and
+// [Leaderboard.Best] keeps the better of two, which is what a high score is; each answers the rank, the score and how many
+// members there are. Most readers call [Leaderboard.Top] for the head of the list and [Leaderboard.Get] for one member.
+//
+// A board is one sorted set, ranking:<name>, with members and scores as redis-cli shows them. Ranks begin with 1, and a
+// member that is not there is [ErrNotFound], never rank 0 or score 0.
+//
+// # Scores
+//
+// Scores are float64, stored and read back bit for bit; a negative zero is stored as 0. NaN and infinities are [ErrScore],
+// and so is an Increment whose sum would be infinite. Sums of fractions drift as float64 does (0.1 + 0.2 is not 0.3):
+// count in integers, such as cents, where that matters. Integers are exact up to 2^53.
+//
+// # Failure
+//
+// Set and Best may be sent again by go-redis when a reply is lost, with the same result. An Increment is sent once: if no
+// reply comes, the error is [ErrUnknown]. Redis being down is an error that wraps what go-redis reported.
+package ranking
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/redispatterns/redispatterns"
+	"github.com/redispatterns/redispatterns/internal/rediskey"
+)
+
+// Leaderboard is one board. It holds no state but its settings, so any number of processes can use the same board.
+// Safe for concurrent use. Ranks begin with 1 everywhere.
+type Leaderboard struct {
+	client redispatterns.Client
+	key    string
+	boxed  any // key, boxed once rather than at every call
+	order  Order
+}
+
+// New makes a Leaderboard of this name. It does no I/O. The caller keeps the client and closes it.
+//
+// A name may hold anything but what Redis Cluster cannot keep companion keys beside: a "}" without a {tag} before it, and
+// an ending such as "~d", which is how companion keys end.
+func New(client redispatterns.Client, name string, opts *Options) (*Leaderboard, error) {
+	b, err := newBoard(client, name, opts)
+	if err != nil {
+		return nil, fmt.Errorf("ranking: new %q: %w", name, err)
+	}
+	return b, nil
+}
+
+func newBoard(client redispatterns.Client, name string, opts *Options) (*Leaderboard, error) {
+	if client == nil {
+		return nil, errors.New("the client is nil")
+	}
+	if name == "" {
+		return nil, errors.New("the name is empty")
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	key := o.Prefix + name
+	if err := rediskey.Check(key); err != nil {
+		return nil, err
+	}
+	return &Leaderboard{client: client, key: key, boxed: key, order: o.Order}, nil
+}
