@@ -81,11 +81,13 @@ func (c *Cluster) start(masters int) error {
 		defer clients[i].Close()
 	}
 	ctx := context.Background()
-	for i, client := range clients {
-		from, to := i*rediskey.Slots/masters, (i+1)*rediskey.Slots/masters-1
+	for i, client := range clients { // all before any meets another, which a node refuses after that
 		if err := client.Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
 			return err
 		}
+	}
+	for i, client := range clients {
+		from, to := i*rediskey.Slots/masters, (i+1)*rediskey.Slots/masters-1
 		if err := client.ClusterAddSlotsRange(ctx, from, to).Err(); err != nil {
 			return err
 		}

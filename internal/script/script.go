@@ -78,13 +78,7 @@ func run[C redis.Cmder](
 		var none C
 		return none, err // nothing was sent
 	}
-	all := make([]any, 0, 3+len(keys)+len(args))
-	all = append(all, "evalsha", s.sha, len(keys))
-	for _, key := range keys {
-		all = append(all, key)
-	}
-	all = append(all, args...)
-
+	all := s.command(keys, args)
 	send := func() (C, error) {
 		cmd := command(ctx, all...)
 		if s.once {
@@ -107,6 +101,16 @@ func run[C redis.Cmder](
 		return attempt()
 	}
 	return Sure(ctx, attempt)
+}
+
+// command is the script as EVALSHA.
+func (s *Script) command(keys []string, args []any) []any {
+	all := make([]any, 0, 3+len(keys)+len(args))
+	all = append(all, "evalsha", s.sha, len(keys))
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	return append(all, args...)
 }
 
 func newInt(ctx context.Context, args ...any) *redis.IntCmd { return redis.NewIntCmd(ctx, args...) }

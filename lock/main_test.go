@@ -1,0 +1,63 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redispatterns/redispatterns"
+	"github.com/redispatterns/redispatterns/internal/redistest"
+	"github.com/redispatterns/redispatterns/lock"
+)
+
+func TestMain(m *testing.M) {
+	examples := miniredis.NewMiniRedis()
+	examples.ClockTTL(true)
+	if err := examples.Start(); err != nil {
+		panic(err)
+	}
+	addr = examples.Addr()
+	redistest.Main(m)
+}
+
+// newLocker makes a Locker that the test closes.
+func newLocker(t testing.TB, c redispatterns.Client, opts *lock.Options) *lock.Locker {
+	t.Helper()
+	l, err := lock.New(c, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// key is where a Locker with default options keeps the lock of a name.
+func key(name string) string { return "lock:" + name }
+
+func fenceKey(name string) string { return "{lock:" + name + "}~f" }
+
+func short(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// mustLock acquires at once.
+func mustLock(t testing.TB, m *lock.Mutex) *lock.Lease {
+	t.Helper()
+	lease, err := m.TryLock(context.Background())
+	require.NoError(t, err)
+	return lease
+}
+
+func owner(t testing.TB, c *redis.Client, name string) string {
+	t.Helper()
+	value, err := c.Get(context.Background(), key(name)).Result()
+	if err != redis.Nil {
+		require.NoError(t, err)
+	}
+	return value
+}

@@ -1,0 +1,268 @@
+package lock
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redispatterns/redispatterns/internal/script"
+)
+
+var (
+	//go:embed acquire.lua
+	acquireSource string
+	//go:embed adopt.lua
+	adoptSource string
+	//go:embed status.lua
+	statusSource string
+	//go:embed forceunlock.lua
+	forceUnlockSource string
+
+	acquireScript     = script.New(acquireSource)
+	adoptScript       = script.New(adoptSource)
+	statusScript      = script.New(statusSource)
+	forceUnlockScript = script.New(forceUnlockSource).Once()
+)
+
+// Mutex is the lock of a resource: a key in Redis that one holder at a time has. It holds no state of an acquisition, so
+// any number of goroutines may share one; each acquisition is a *Lease. Most callers want Lock, or Do around it.
+type Mutex struct {
+	locker     *Locker
+	name       string
+	key, fence string
+	ttl        time.Duration
+	millis     any   // of the TTL, boxed once
+	err        error // why it cannot be used
+}
+
+// WithTTL returns a copy whose leases have this length: at least 1ms, of which whole milliseconds count.
+func (m *Mutex) WithTTL(ttl time.Duration) *Mutex {
+	c := *m
+	c.ttl, c.millis = ttl.Truncate(time.Millisecond), ttl.Milliseconds()
+	if c.err == nil {
+		c.err = atLeastMillisecond("the TTL", ttl)
+	}
+	return &c
+}
+
+// Lock takes the lock, waiting while somebody else holds it. The context bounds the wait and nothing else: the lease
+// outlives it. An error of Redis is returned at once when the first attempt meets it, and when it lasts for a TTL later.
+// Where the context ends the wait the error is a *HeldError, and matches ErrNotAcquired and the context's error.
+func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
+	lease, held, err := m.attempt(ctx, uuid.NewString())
+	if held == nil {
+		return lease, err
+	}
+	failing := time.Time{} // since when
+	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
+		wait := min(pause/2+rand.N(pause), m.locker.opts.PollInterval)
+		if held.TTL > 0 {
+			wait = min(wait, held.TTL+time.Millisecond)
+		}
+		if !sleep(ctx, wait) {
+			held.Err = ended(ctx)
+			return nil, held
+		}
+		sent := time.Now()
+		lease, refusal, err := m.attempt(ctx, uuid.NewString())
+		switch {
+		case lease != nil:
+			return lease, nil
+		case refusal != nil:
+			held, failing = refusal, time.Time{}
+		case ctx.Err() != nil:
+			held.Err = ended(ctx)
+			return nil, held
+		case errors.Is(err, ErrClosed):
+			return nil, err
+		case failing.IsZero():
+			failing = sent
+		case time.Since(failing) > m.ttl:
+			return nil, err
+		}
+	}
+}
+
+const (
+	minPoll = 10 * time.Millisecond
+	maxPoll = 200 * time.Millisecond
+)
+
+// TryLock takes the lock if it is free, else it returns a *HeldError, which matches ErrNotAcquired.
+func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
+	lease, held, err := m.attempt(ctx, uuid.NewString())
+	if held != nil {
+		return nil, held
+	}
+	return lease, err
+}
+
+// attempt asks once for the lock: a lease, or who has it, or an error.
+func (m *Mutex) attempt(ctx context.Context, token string) (*Lease, *HeldError, error) {
+	const op = "acquire"
+	if err := m.ready(ctx); err != nil {
+		return nil, nil, failed(ctx, op, m.name, err)
+	}
+	sent := time.Now()
+	reply, err := acquireScript.Strings(ctx, m.locker.client, script.AnyLength, []string{m.key, m.fence},
+		token, m.millis, m.locker.retention)
+	if err != nil {
+		if !redis.HasErrorPrefix(err, "WRONGTYPE") {
+			m.cleanup(ctx, token)
+		}
+		return nil, nil, failed(ctx, op, m.name, err)
+	}
+	if len(reply) == 2 {
+		left, err := strconv.ParseInt(reply[1], 10, 64)
+		if err != nil {
+			return nil, nil, failed(ctx, op, m.name, err)
+		}
+		return nil, &HeldError{Name: m.name, Owner: reply[0], TTL: time.Duration(max(left, 0)) * time.Millisecond}, nil
+	}
+	lease, err := m.lease(ctx, token, reply, sent)
+	if err != nil {
+		return nil, nil, failed(ctx, op, m.name, err)
+	}
+	return lease, nil, nil
+}
+
+// lease begins the lease that a script granted to token with the fence in reply.
+func (m *Mutex) lease(ctx context.Context, token string, reply []string, sent time.Time) (*Lease, error) {
+	fence, err := int64(0), error(nil)
+	if len(reply) != 1 {
+		err = fmt.Errorf("script answered %d values, not 1", len(reply))
+	} else {
+		fence, err = strconv.ParseInt(reply[0], 10, 64)
+	}
+	var lease *Lease
+	if err == nil {
+		lease = &Lease{locker: m.locker, name: m.name, key: m.key, token: token, fence: fence, ttl: m.ttl}
+		err = lease.begin(sent)
+	}
+	if err != nil {
+		m.cleanup(ctx, token)
+		return nil, err
+	}
+	return lease, nil
+}
+
+// Adopt takes over the lease that was acquired elsewhere under this token, and is the way to hand a lock to another
+// process. The lease that it returns has a token and a fence of its own and this Mutex's TTL, and is renewed here; the one
+// before it is lost, which its holder learns at its next renewal, if it did not end it with Release before. Of two who adopt
+// the same token one succeeds. Where nobody holds the lock under the token the error is ErrLost.
+func (m *Mutex) Adopt(ctx context.Context, token string) (*Lease, error) {
+	const op = "adopt"
+	if err := m.ready(ctx); err != nil {
+		return nil, failed(ctx, op, m.name, err)
+	}
+	if token == "" {
+		return nil, failed(ctx, op, m.name, errors.New("the token is empty"))
+	}
+	own, sent := uuid.NewString(), time.Now()
+	reply, err := adoptScript.Strings(ctx, m.locker.client, script.AnyLength, []string{m.key, m.fence},
+		token, own, m.millis, m.locker.retention)
+	if err != nil {
+		return nil, failed(ctx, op, m.name, err) // the lock stays taken: it is not ours to free
+	}
+	if len(reply) == 0 {
+		return nil, failed(ctx, op, m.name, ErrLost)
+	}
+	lease, err := m.lease(ctx, own, reply, sent)
+	if err != nil {
+		return nil, failed(ctx, op, m.name, err)
+	}
+	return lease, nil
+}
+
+// Status is what an observer sees of a lock.
+type Status struct {
+	Held  bool
+	Owner string        // the holder's token: whoever knows it can release, by Adopt
+	TTL   time.Duration // what the holder has left; 0 where the lock has no expiry, as when another program set it without
+	Fence int64         // of the last acquisition that is remembered; 0 where none is
+}
+
+// Status looks at the lock. By the time that it returns, all of it may have changed.
+func (m *Mutex) Status(ctx context.Context) (Status, error) {
+	const op = "status of"
+	if err := m.ready(ctx); err != nil {
+		return Status{}, failed(ctx, op, m.name, err)
+	}
+	reply, err := statusScript.Strings(ctx, m.locker.client, 3, []string{m.key, m.fence})
+	if err != nil {
+		return Status{}, failed(ctx, op, m.name, err)
+	}
+	left, err := strconv.ParseInt(reply[0], 10, 64)
+	if err != nil {
+		return Status{}, failed(ctx, op, m.name, err)
+	}
+	fence, err := strconv.ParseInt(reply[2], 10, 64)
+	if err != nil {
+		return Status{}, failed(ctx, op, m.name, err)
+	}
+	return Status{Held: left != -2, Owner: reply[1], TTL: time.Duration(max(left, 0)) * time.Millisecond, Fence: fence}, nil
+}
+
+// ForceUnlock takes the lock from whoever holds it; it is for operators, not for programs. The holder learns of it at its
+// next renewal at the latest. It succeeds where nobody holds the lock. Sent once: where no reply came the error is
+// ErrUnknown, and Status tells.
+func (m *Mutex) ForceUnlock(ctx context.Context) error {
+	const op = "force unlock"
+	if err := m.ready(ctx); err != nil {
+		return failed(ctx, op, m.name, err)
+	}
+	_, err := forceUnlockScript.Int(ctx, m.locker.client, []string{m.key})
+	if script.Unknown(err) {
+		err = fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	if err != nil {
+		return failed(ctx, op, m.name, err)
+	}
+	return nil
+}
+
+// ready refuses before anything is sent.
+func (m *Mutex) ready(ctx context.Context) error {
+	if m.err != nil {
+		return m.err
+	}
+	if err := m.locker.open(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+func (m *Mutex) cleanup(ctx context.Context, token string) {
+	m.locker.cleanup(ctx, []string{m.key}, token, m.ttl)
+}
+
+// failed is the error of an operation on a name; where its context has ended, it says so and why.
+func failed(ctx context.Context, op, name string, err error) error {
+	if over := ended(ctx); over != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrClosed) {
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			err = over
+		} else {
+			err = fmt.Errorf("%w: %w", over, err)
+		}
+	}
+	return fmt.Errorf("lock: %s %q: %w", op, name, err)
+}
+
+// sleep waits for d; false when the context ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

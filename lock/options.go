@@ -1,0 +1,57 @@
+package lock
+
+import (
+	"fmt"
+	"time"
+)
+
+// Options of a Locker. Nil and zero fields mean the defaults.
+type Options struct {
+	// Prefix stands before every name in Redis. Defaults to "lock:".
+	Prefix string
+	// TTL is the length of a lease: how long a holder that crashed blocks the others. While a holder lives its lease is
+	// renewed. At least 1ms, and whole milliseconds count. Defaults to 10s.
+	TTL time.Duration
+	// NoRenew lets each lease lapse at its TTL. Without it leases are renewed in the background until they are released.
+	NoRenew bool
+	// PollInterval is the longest pause between two looks of a waiter. Defaults to 1s.
+	PollInterval time.Duration
+	// FenceRetention is how long a name's fencing counter outlives its last use. It should exceed the longest pause of a
+	// holder that is to be recognised as late. Defaults to 24h.
+	FenceRetention time.Duration
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Prefix == "" {
+		c.Prefix = "lock:"
+	}
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		zero  time.Duration
+	}{
+		{"TTL", &c.TTL, 10 * time.Second},
+		{"PollInterval", &c.PollInterval, time.Second},
+		{"FenceRetention", &c.FenceRetention, 24 * time.Hour},
+	} {
+		if *d.value == 0 {
+			*d.value = d.zero
+		}
+		if err := atLeastMillisecond(d.name, *d.value); err != nil {
+			return c, err
+		}
+		*d.value = d.value.Truncate(time.Millisecond)
+	}
+	return c, nil
+}
+
+func atLeastMillisecond(name string, d time.Duration) error {
+	if d < time.Millisecond {
+		return fmt.Errorf("%s is %v, and must be at least 1ms", name, d)
+	}
+	return nil
+}
