@@ -1,0 +1,87 @@
+package session
+
+import "reflect"
+
+// changes of a session's hash. A nil *changes is none.
+type changes struct {
+	set    []string // name, value, name, value
+	delete []string
+}
+
+// changes are those that were made to sess.Data since its hash was read or written.
+func (s *Store[T]) changes(sess *Session[T]) (*changes, error) {
+	var c changes
+	data := reflect.ValueOf(&sess.Data).Elem()
+	for i := range s.plan {
+		f := &s.plan[i]
+		text, ok, err := f.encode(data)
+		if err != nil {
+			return nil, err
+		}
+		stored, was := sess.own.hash[f.name]
+		if ok == was && text == stored {
+			continue
+		}
+		// Another writer may have put the same value otherwise ("true" for 1), or left a field out that is zero.
+		if text2, ok2, err := s.normal(f, stored, was); err == nil && ok == ok2 && text == text2 {
+			continue
+		}
+		if ok {
+			c.set = append(c.set, f.name, text)
+		} else {
+			c.delete = append(c.delete, f.name)
+		}
+	}
+	if len(c.set)+len(c.delete) == 0 {
+		return nil, nil
+	}
+	c.set = append(c.set, fieldVersion, newVersion())
+	return &c, nil
+}
+
+// normal is what this store would have written where it read text, or nothing.
+func (s *Store[T]) normal(f *field, text string, ok bool) (string, bool, error) {
+	var data T
+	v := reflect.ValueOf(&data).Elem()
+	if ok {
+		if err := f.decode(v, text); err != nil {
+			return "", false, err
+		}
+	}
+	return f.encode(v)
+}
+
+func (c *changes) len() int {
+	if c == nil {
+		return 0
+	}
+	return len(c.set) + len(c.delete)
+}
+
+// appendTo appends what save.lua takes.
+func (c *changes) appendTo(args []any) []any {
+	if c == nil {
+		return append(args, 0)
+	}
+	args = append(args, len(c.delete))
+	for _, name := range c.delete {
+		args = append(args, name)
+	}
+	for _, s := range c.set {
+		args = append(args, s)
+	}
+	return args
+}
+
+// apply does to hash what was done in Redis.
+func (c *changes) apply(hash map[string]string) {
+	if c == nil {
+		return
+	}
+	for _, name := range c.delete {
+		delete(hash, name)
+	}
+	for i := 0; i < len(c.set); i += 2 {
+		hash[c.set[i]] = c.set[i+1]
+	}
+}

@@ -1,0 +1,180 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redispatterns/redispatterns/session"
+)
+
+// addr is where the examples find Redis.
+var addr string
+
+func exampleServer() string {
+	m := miniredis.NewMiniRedis()
+	if err := m.Start(); err != nil {
+		log.Fatal(err)
+	}
+	return m.Addr()
+}
+
+func Example() {
+	type User struct {
+		UserID   int64  `redis:"user_id"`
+		Username string `redis:"username"`
+		Role     string `redis:"role"`
+	}
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+
+	// On every server of the application:
+	sessions, err := session.New[User](rdb, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// Login, on one server. The token goes into a cookie.
+	sess, err := sessions.Create(ctx, User{UserID: 42, Username: "tanaka", Role: "admin"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	token := sess.Token()
+
+	// A request, on another.
+	sess, err = sessions.Load(ctx, token)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(sess.Data.Username, sess.Data.Role)
+
+	// Logout, on a third.
+	if err := sessions.Destroy(ctx, sess.ID); err != nil {
+		log.Fatal(err)
+	}
+	_, err = sessions.Load(ctx, token)
+	fmt.Println(errors.Is(err, session.ErrNotFound))
+	// Output:
+	// tanaka admin
+	// true
+}
+
+type Cart struct {
+	UserID int64  `redis:"user_id"`
+	Items  int    `redis:"items"`
+	Lang   string `redis:"lang,omitempty"`
+}
+
+func ExampleNew() {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+
+	sessions, err := session.New[Cart](rdb, &session.Options{
+		IdleTimeout: 15 * time.Minute,
+		Lifetime:    8 * time.Hour,
+	})
+	fmt.Println(sessions != nil, err)
+
+	type Unusable struct {
+		Friends []string `redis:"friends"`
+	}
+	_, err = session.New[Unusable](rdb, nil)
+	fmt.Println(err)
+	// Output:
+	// true <nil>
+	// session: new: field session_test.Unusable.Friends: []string cannot be stored in a hash field; give it MarshalText and UnmarshalText
+}
+
+func ExampleStore_Create() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	sessions, err := session.New[Cart](rdb, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	sess, err := sessions.Create(ctx, Cart{UserID: 42, Items: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	key := "session:" + sess.ID
+	fmt.Println(rdb.HMGet(ctx, key, "user_id", "items").Val(), rdb.TTL(ctx, key).Val())
+	// Output: [42 1] 30m0s
+}
+
+func ExampleStore_Load() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	sessions, err := session.New[Cart](rdb, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	_, err = sessions.Load(ctx, "a token from who knows where")
+	switch {
+	case errors.Is(err, session.ErrNotFound):
+		fmt.Println("please log in")
+	case err != nil:
+		fmt.Println("503: Redis cannot be asked")
+	}
+	// Output: please log in
+}
+
+func ExampleStore_Save() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	sessions, err := session.New[Cart](rdb, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	login, err := sessions.Create(ctx, Cart{UserID: 42})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// Two requests of one user at the same time.
+	a, _ := sessions.Load(ctx, login.Token())
+	b, _ := sessions.Load(ctx, login.Token())
+	a.Data.Items = 3
+	b.Data.Lang = "ja"
+	if err := errors.Join(sessions.Save(ctx, a), sessions.Save(ctx, b)); err != nil {
+		log.Fatal(err)
+	}
+
+	sess, err := sessions.Load(ctx, login.Token())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%+v\n", sess.Data)
+	// Output: {UserID:42 Items:3 Lang:ja}
+}
+
+func ExampleStore_Destroy() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	sessions, err := session.New[Cart](rdb, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	sess, err := sessions.Create(ctx, Cart{UserID: 42})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	if err := sessions.Destroy(ctx, sess.ID); err != nil {
+		log.Fatal(err)
+	}
+	sess.Data.Items = 3 // by a request that was under way
+	fmt.Println(errors.Is(sessions.Save(ctx, sess), session.ErrNotFound), rdb.Exists(ctx, "session:"+sess.ID).Val())
+	// Output: true 0
+}

@@ -1,0 +1,261 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redispatterns/redispatterns"
+	"github.com/redispatterns/redispatterns/internal/redistest"
+	"github.com/redispatterns/redispatterns/session"
+)
+
+// go-redis sends again what it got no reply to. Each write has then happened once.
+func TestLostReplies(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		s.OnlyOurs(t) // it counts keys
+		p, direct := s.Proxy(t), s.Client(t)
+		store := newStore[user](t, p.Client(t, patient), nil)
+		create(t, store, tanaka) // the scripts are there from now on
+		for name, lose := range map[string]func(int, ...string){"reply dropped": p.DropReplies, "connection closed": p.CloseAfter} {
+			before := keys(t, direct)
+			lose(2, "evalsha")
+			sess := create(t, store, tanaka)
+			require.Equal(t, 2, p.Hits(), name)
+			require.Equal(t, before+1, keys(t, direct), "%s: one session", name)
+			requireTTL(t, direct, sess.ID, 30*time.Minute)
+
+			lose(1, "hgetall")
+			loaded, err := store.Load(ctx, sess.Token())
+			require.NoError(t, err, name)
+			require.Equal(t, tanaka, loaded.Data)
+			require.True(t, sess.CreatedAt.Equal(loaded.CreatedAt), "the repetition answers what the first did")
+
+			lose(2, "evalsha")
+			loaded.Data.Role = "member"
+			require.NoError(t, store.Save(ctx, loaded), name)
+			require.Equal(t, 2, p.Hits())
+			require.Equal(t, "member", direct.HGet(ctx, "session:"+sess.ID, "role").Val())
+
+			lose(1, "evalsha")
+			require.NoError(t, store.Touch(ctx, sess.ID), name)
+
+			lose(1, "evalsha")
+			require.NoError(t, store.Destroy(ctx, sess.ID), name)
+			requireGone(t, direct, sess.ID)
+		}
+	})
+}
+
+// patient is for a machine that is busy: what is not lost on purpose must not time out for good.
+func patient(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 150*time.Millisecond, 10 }
+
+// keys counts the sessions in the test's database.
+func keys(t *testing.T, c *redis.Client) int {
+	t.Helper()
+	found, err := c.Keys(ctx, "session:*").Result()
+	require.NoError(t, err)
+	return len(found)
+}
+
+// What a Save cannot know it says, and may be repeated.
+func TestSaveOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		p := s.Proxy(t)
+		store := newStore[user](t, p.Client(t), nil)
+		sess := create(t, newStore[user](t, s.Client(t), nil), tanaka)
+		sess.Data.Role = "member"
+		p.DropReplies(1000)
+		err := store.Save(ctx, sess)
+		require.Error(t, err)
+		require.NotErrorIs(t, err, session.ErrNotFound)
+		p.DropReplies(0)
+		require.NoError(t, newStore[user](t, s.Client(t), nil).Save(ctx, sess))
+		loaded, err := store.Load(ctx, sess.Token())
+		require.NoError(t, err)
+		require.Equal(t, sess.Data, loaded.Data)
+	})
+}
+
+// operations are all that a store sends; each must report a failure.
+func operations(store *session.Store[user], sess *session.Session[user]) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"create": func(ctx context.Context) error { _, err := store.Create(ctx, tanaka); return err },
+		"load":   func(ctx context.Context) error { _, err := store.Load(ctx, sess.Token()); return err },
+		"by ID":  func(ctx context.Context) error { _, err := store.ByID(ctx, sess.ID); return err },
+		"save": func(ctx context.Context) error {
+			sess.Data.UserID++
+			return store.Save(ctx, sess)
+		},
+		"touch":   func(ctx context.Context) error { return store.Touch(ctx, sess.ID) },
+		"destroy": func(ctx context.Context) error { return store.Destroy(ctx, sess.ID) },
+	}
+}
+
+func TestEndedContextSendsNothing(t *testing.T) {
+	t.Parallel()
+	c := redistest.Mini(t).Client(t)
+	n := redistest.Count(c)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	for _, every := range stores {
+		store := newStore[user](t, c, &session.Options{TouchEvery: every})
+		sess := create(t, store, tanaka)
+		n.Reset()
+		for name, op := range operations(store, sess) {
+			err := op(ended)
+			require.ErrorIs(t, err, context.Canceled, name)
+			require.ErrorContains(t, err, "session: "+name)
+		}
+		require.Zero(t, n.Trips())
+	}
+}
+
+func TestRedisStopped(t *testing.T) {
+	t.Parallel()
+	s, p := redistest.Own(t)
+	c := s.Client(t, func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
+	ops := map[string]func(context.Context) error{}
+	for kind, every := range stores {
+		store := newStore[user](t, c, &session.Options{TouchEvery: every})
+		for name, op := range operations(store, create(t, store, tanaka)) {
+			ops[kind+", "+name] = op
+		}
+	}
+	p.Stop()
+	for name, op := range ops {
+		err := op(ctx)
+		require.NotErrorIs(t, err, session.ErrNotFound, name)
+		var cause *net.OpError
+		require.ErrorAs(t, err, &cause, name)
+	}
+}
+
+// A server that accepts and never answers: with ContextTimeoutEnabled each call ends with its context.
+func TestBlackHole(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		p := s.Proxy(t)
+		c := p.Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.ReadTimeout = true, 30*time.Second })
+		for _, every := range stores {
+			store := newStore[user](t, c, &session.Options{TouchEvery: every})
+			sess := create(t, store, tanaka)
+			p.BlackHole(true)
+			for name, op := range operations(store, sess) {
+				soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+				began := time.Now()
+				err := op(soon)
+				cancel()
+				require.Less(t, time.Since(began), 10*time.Second, name)
+				require.NotErrorIs(t, err, session.ErrNotFound, name)
+				var timeout interface{ Timeout() bool }
+				require.ErrorAs(t, err, &timeout, name)
+				require.True(t, timeout.Timeout(), "%s: %v", name, err)
+			}
+			p.BlackHole(false)
+		}
+	})
+}
+
+// A key of another type is somebody else's: the error names it, and it stays as it is.
+func TestKeyOfAnotherType(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c := s.Client(t)
+		for _, every := range stores {
+			store := newStore[user](t, c, &session.Options{TouchEvery: every})
+			sess := create(t, store, tanaka)
+			key := "session:" + sess.ID
+			require.NoError(t, c.Set(ctx, key, "theirs", 0).Err())
+			for name, op := range operations(store, sess) {
+				if name == "create" {
+					continue // has a key of its own
+				}
+				err := op(ctx)
+				require.ErrorContains(t, err, "WRONGTYPE", name)
+				require.ErrorContains(t, err, key, name)
+				require.NotErrorIs(t, err, session.ErrNotFound, name)
+			}
+			require.Equal(t, "theirs", c.Get(ctx, key).Val())
+		}
+	})
+}
+
+// A full Redis refuses a login, and says so.
+func TestRedisOutOfMemory(t *testing.T) {
+	t.Parallel()
+	s, _ := redistest.Own(t)
+	c := s.Client(t)
+	store := newStore[user](t, c, nil)
+	sess := create(t, store, tanaka)
+	require.NoError(t, c.ConfigSet(ctx, "maxmemory", "1").Err())
+	_, err := store.Create(ctx, tanaka)
+	require.True(t, redis.IsOOMError(errors.Unwrap(err)), "%v", err)
+	require.EqualValues(t, 1, c.DBSize(ctx).Val())
+	_, err = store.Load(ctx, sess.Token())
+	require.NoError(t, err, "a read goes on")
+	require.NoError(t, store.Touch(ctx, sess.ID), "and so does its renewal")
+	require.NoError(t, store.Destroy(ctx, sess.ID))
+}
+
+func TestScriptFlushIsHealed(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		s.OnlyOurs(t)
+		c := s.Client(t)
+		for _, every := range stores {
+			store := newStore[user](t, c, &session.Options{TouchEvery: every})
+			for range 3 {
+				everyOperation(t, store, func() { require.NoError(t, c.ScriptFlush(ctx).Err()) })
+			}
+		}
+	})
+}
+
+func TestThroughEveryClient(t *testing.T) {
+	t.Parallel()
+	for name, c := range clients(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testEveryOperation(t, c)
+		})
+	}
+}
+
+func testEveryOperation(t *testing.T, c redispatterns.Client) {
+	for _, every := range stores {
+		store := newStore[user](t, c, &session.Options{TouchEvery: every})
+		for range 10 { // over all masters
+			everyOperation(t, store, func() {})
+		}
+	}
+}
+
+// everyOperation goes through the life of a session; between its steps it calls before.
+func everyOperation(t *testing.T, store *session.Store[user], before func()) {
+	t.Helper()
+	before()
+	sess := create(t, store, tanaka)
+	before()
+	sess, err := store.Load(ctx, sess.Token())
+	require.NoError(t, err)
+	sess.Data.Role = "member"
+	before()
+	require.NoError(t, store.Save(ctx, sess))
+	before()
+	require.NoError(t, store.Touch(ctx, sess.ID))
+	byID, err := store.ByID(ctx, sess.ID)
+	require.NoError(t, err)
+	require.Equal(t, sess.Data, byID.Data)
+	before()
+	require.NoError(t, store.Destroy(ctx, sess.ID))
+	_, err = store.Load(ctx, sess.Token())
+	require.ErrorIs(t, err, session.ErrNotFound)
+}

@@ -1,0 +1,59 @@
+package session
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	defaultPrefix   = "session:"
+	defaultIdle     = 30 * time.Minute
+	defaultLifetime = 12 * time.Hour
+)
+
+// Options of a [Store]. Nil options and zero fields mean the defaults.
+type Options struct {
+	// Prefix stands before every session's ID in its key. Defaults to "session:".
+	Prefix string
+
+	// IdleTimeout is how long a session lives without being used. Defaults to 30 minutes.
+	IdleTimeout time.Duration
+
+	// Lifetime is how long a session lives at the most, however much it is used. A session keeps the lifetime that it was
+	// created with. Defaults to 12 hours; negative means no bound.
+	Lifetime time.Duration
+
+	// TouchEvery is how often a use renews the idle time at the most, so that most reads write nothing. A session that is
+	// used may therefore expire up to TouchEvery before its IdleTimeout. Defaults to a thirtieth of IdleTimeout, at most one
+	// minute; negative means that every use renews it.
+	TouchEvery time.Duration
+}
+
+// withDefaults is a copy of o, which may be nil, with its zero fields filled, or what is wrong with it.
+func (o *Options) withDefaults() (Options, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.Prefix == "" {
+		opts.Prefix = defaultPrefix
+	}
+	if opts.IdleTimeout == 0 {
+		opts.IdleTimeout = defaultIdle
+	}
+	if opts.Lifetime == 0 {
+		opts.Lifetime = defaultLifetime
+	}
+	if opts.TouchEvery == 0 {
+		opts.TouchEvery = min(opts.IdleTimeout/30, time.Minute)
+	}
+	switch {
+	case opts.IdleTimeout < time.Millisecond:
+		return opts, fmt.Errorf("option IdleTimeout: %v is under 1ms", opts.IdleTimeout)
+	case 0 < opts.Lifetime && opts.Lifetime < time.Millisecond:
+		return opts, fmt.Errorf("option Lifetime: %v is under 1ms", opts.Lifetime)
+	case opts.TouchEvery >= opts.IdleTimeout:
+		return opts, fmt.Errorf("option TouchEvery: %v is not less than IdleTimeout, %v", opts.TouchEvery, opts.IdleTimeout)
+	}
+	return opts, nil
+}

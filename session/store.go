@@ -1,0 +1,355 @@
+// Package session keeps sessions that every server of an application shares. Each is a Redis hash at session:<ID>, a hash
+// field per field of a struct of the application's, with a TTL: it outlives any server, and ends by itself when it is not
+// used.
+//
+// Most programs make one [Store] with [New], call [Store.Create] when a user logs in, [Store.Load] on each request,
+// [Store.Save] after a change and [Store.Destroy] at logout.
+//
+// # What others get wrong
+//
+// Fields are hash fields, and Save writes those that changed. So requests that run in parallel keep each other's changes,
+// and a slow one that only read undoes nothing. Only Create makes a key: a Save that comes after the logout finds
+// ErrNotFound and brings nothing back.
+//
+// What the user holds is a token, ID.secret. The hash keeps SHA-256 of the secret alone: who reads a dump of Redis can
+// open no session, and an ID may be logged.
+//
+// # Time
+//
+// A session ends IdleTimeout after its last use, and at the end of its Lifetime at the latest; Redis keeps that time. A read
+// is one round trip that writes nothing, until by the key's own TTL a renewal is due (see [Options.TouchEvery]); then it is
+// two. What a clock of this process says changes nothing but the times shown in a [Session].
+//
+// # Errors
+//
+// [ErrNotFound] is the "no" of this package. Every other error of a Store means that Redis could not be asked or the
+// arguments are wrong; a server should answer it with 503 rather than take the user for a stranger. An error names the key and
+// holds no secret.
+//
+// A replica may lag behind its master: a client that reads from replicas can miss a session just made and still see one
+// just destroyed. The same holds, for some milliseconds, with go-redis' client-side cache, even for this process's own
+// writes.
+package session
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redispatterns/redispatterns"
+	"github.com/redispatterns/redispatterns/internal/script"
+)
+
+//go:embed create.lua
+var createSource string
+
+//go:embed load.lua
+var loadSource string
+
+//go:embed save.lua
+var saveSource string
+
+//go:embed destroy.lua
+var destroySource string
+
+var (
+	createScript  = script.New(createSource)
+	loadScript    = script.New(loadSource)
+	saveScript    = script.New(saveSource)
+	destroyScript = script.New(destroySource)
+)
+
+// The library's own fields in a session's hash.
+const (
+	fieldVersion = "_v" // a random number, of the last writer; that it is there makes a hash a session
+	fieldSecret  = "_t" // the hash of the token's secret
+	fieldCreated = "_c" // when it was created, in ms
+	fieldEnds    = "_x" // the end of its lifetime, in ms; absent where that has no bound
+	fieldSeen    = "_s" // its last use, in ms: there only once the end of the lifetime bounds the TTL, so that renewing is over
+)
+
+// Store keeps sessions whose data is a T: a struct whose fields carry `redis:"name"` tags. Safe for concurrent use.
+type Store[T any] struct {
+	client redispatterns.Client
+	opts   Options
+	plan   plan
+	idle   string // IdleTimeout in ms, as scripts take it
+	now    func() time.Time
+}
+
+// New makes a Store. It sends nothing to Redis.
+//
+// Every field of T needs a tag, `redis:"name"`, or `redis:"-"` to be left out; names that begin with _ are the library's.
+// With `redis:"name,omitempty"` an empty value is left out of the hash. Fields may be strings, booleans, integers, floats,
+// []byte, time.Time and time.Duration, types made of these, types with MarshalText and UnmarshalText, and pointers to all
+// of them, of which a nil one is absent from the hash; the fields of embedded structs count as T's own. They are stored as
+// go-redis stores them, so that HGetAll(…).Scan reads them. A T that cannot be stored is an error that names the field.
+func New[T any](client redispatterns.Client, opts *Options) (*Store[T], error) {
+	if client == nil {
+		return nil, errors.New("session: new: no client")
+	}
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("session: new: %w", err)
+	}
+	p, err := newPlan(reflect.TypeFor[T]())
+	if err != nil {
+		return nil, fmt.Errorf("session: new: %w", err)
+	}
+	return &Store[T]{
+		client: client, opts: o, plan: p, idle: milliseconds(o.IdleTimeout), now: time.Now,
+	}, nil
+}
+
+// Create makes a session with a new ID and a new secret; hand its Token to the user. It takes nothing from the user that
+// could choose either. After an error, ErrNotFound excepted, a session may exist that nobody has the token of; it ends by itself.
+func (s *Store[T]) Create(ctx context.Context, data T) (*Session[T], error) {
+	id, secret := newID(), newSecret()
+	key := s.key(id)
+	sess := newSession[T](id, joinToken(id, secret))
+	sess.Data = data
+	hash := make(map[string]string, len(s.plan)+4)
+	args := make([]any, 0, 4+2*len(s.plan))
+	hash[fieldSecret], hash[fieldVersion] = hashSecret(secret).String(), newVersion()
+	args = append(args, s.idle, milliseconds(max(s.opts.Lifetime, 0)), hash[fieldSecret], hash[fieldVersion])
+	value := reflect.ValueOf(&sess.Data).Elem()
+	for i := range s.plan {
+		text, ok, err := s.plan[i].encode(value)
+		if err != nil {
+			return nil, fmt.Errorf("session: create: %w", err)
+		}
+		if ok {
+			hash[s.plan[i].name] = text
+			args = append(args, s.plan[i].name, text)
+		}
+	}
+	sent := s.now()
+	created, err := createScript.Int(ctx, s.client, []string{key}, args...)
+	if err != nil {
+		return nil, fmt.Errorf("session: create %q: %w", key, err)
+	}
+	if created < 0 {
+		return nil, fmt.Errorf("session: create %q: the key exists", key)
+	}
+	hash[fieldCreated] = strconv.FormatInt(created, 10)
+	left := s.opts.IdleTimeout
+	if s.opts.Lifetime > 0 {
+		hash[fieldEnds] = strconv.FormatInt(created+s.opts.Lifetime.Milliseconds(), 10)
+		left = min(left, s.opts.Lifetime)
+	}
+	sess.own.hash = hash
+	sess.CreatedAt, sess.LastSeen, sess.ExpiresAt = time.UnixMilli(created), sent, sent.Add(left)
+	return sess, nil
+}
+
+// Load returns the session of a token, and renews its idle time if that is due. It is what each request calls. Every token
+// that Create did not make, however odd, is ErrNotFound.
+func (s *Store[T]) Load(ctx context.Context, token string) (*Session[T], error) {
+	id, secret, ok := splitToken(token)
+	if !ok {
+		return nil, fmt.Errorf("session: load: %w", ErrNotFound)
+	}
+	sess := newSession[T](id, token)
+	if err := s.load(ctx, sess, hashSecret(secret)); err != nil {
+		return nil, fmt.Errorf("session: load %q: %w", s.key(id), err)
+	}
+	return sess, nil
+}
+
+func (s *Store[T]) load(ctx context.Context, sess *Session[T], secret secretHash) error {
+	if s.opts.TouchEvery < 0 {
+		return s.loadAndTouch(ctx, sess, secret)
+	}
+	sent := s.now()
+	hash, left, err := s.read(ctx, sess.ID)
+	if err != nil {
+		return err
+	}
+	if !secret.is(hash[fieldSecret]) {
+		return ErrNotFound
+	}
+	if err := s.fill(sess, hash, sent, left); err != nil {
+		return err
+	}
+	// Once the end of its lifetime bounds the TTL of a session, renewing it is over. A TTL that is gone is put back.
+	_, ending := hash[fieldSeen]
+	if left <= s.opts.IdleTimeout-s.opts.TouchEvery && !ending || left < 0 {
+		return s.renew(ctx, sess, nil)
+	}
+	return nil
+}
+
+// loadAndTouch is a read that renews, in one round trip.
+func (s *Store[T]) loadAndTouch(ctx context.Context, sess *Session[T], secret secretHash) error {
+	sent := s.now()
+	reply, err := loadScript.Strings(ctx, s.client, script.AnyLength, []string{s.key(sess.ID)}, s.idle, secret.String())
+	if err != nil {
+		return err
+	}
+	if len(reply) == 0 {
+		return ErrNotFound
+	}
+	last := len(reply) - 1
+	left, err := strconv.ParseInt(reply[last], 10, 64)
+	if err != nil || last%2 != 0 {
+		return fmt.Errorf("script answered %d values of an unknown form", len(reply))
+	}
+	hash := make(map[string]string, last/2)
+	for i := 0; i < last; i += 2 {
+		hash[reply[i]] = reply[i+1]
+	}
+	return s.fill(sess, hash, sent, time.Duration(left)*time.Millisecond)
+}
+
+// ByID returns a session by its ID, for administration: it asks for no secret, and renews nothing. The session has no Token.
+func (s *Store[T]) ByID(ctx context.Context, id string) (*Session[T], error) {
+	if err := checkID(id); err != nil {
+		return nil, fmt.Errorf("session: by ID: %w", err)
+	}
+	sess, sent := newSession[T](id, ""), s.now()
+	hash, left, err := s.read(ctx, id)
+	if err == nil {
+		err = s.fill(sess, hash, sent, left)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("session: by ID %q: %w", s.key(id), err)
+	}
+	return sess, nil
+}
+
+// Save writes the fields of sess that changed since it was loaded or last saved, and only those, and renews its idle time.
+// Saves that run in parallel merge, and of one field the last wins. It compares nothing but that the session still exists;
+// ErrNotFound if it does not. A value that depends on the old one therefore does not belong in a Save.
+//
+// After an error other than ErrNotFound the changes may have been written, and another Save writes them again.
+func (s *Store[T]) Save(ctx context.Context, sess *Session[T]) error {
+	if sess == nil || sess.own == nil {
+		return errors.New("session: save: the session is not one that a Store returned")
+	}
+	if err := checkID(sess.ID); err != nil {
+		return fmt.Errorf("session: save: %w", err)
+	}
+	c, err := s.changes(sess)
+	if err == nil {
+		err = s.renew(ctx, sess, c)
+	}
+	if err != nil {
+		return fmt.Errorf("session: save %q: %w", s.key(sess.ID), err)
+	}
+	return nil
+}
+
+// Touch renews a session's idle time, as its use does: for a connection that stays open without requests. ErrNotFound if
+// there is no such session.
+func (s *Store[T]) Touch(ctx context.Context, id string) error {
+	if err := checkID(id); err != nil {
+		return fmt.Errorf("session: touch: %w", err)
+	}
+	if _, err := s.write(ctx, id, nil); err != nil {
+		return fmt.Errorf("session: touch %q: %w", s.key(id), err)
+	}
+	return nil
+}
+
+// Destroy ends a session: the logout. That there is none is no error; only what cannot be an ID, a token say, is ErrNotFound.
+func (s *Store[T]) Destroy(ctx context.Context, id string) error {
+	if err := checkID(id); err != nil {
+		return fmt.Errorf("session: destroy: %w", err)
+	}
+	if _, err := destroyScript.Int(ctx, s.client, []string{s.key(id)}); err != nil {
+		return fmt.Errorf("session: destroy %q: %w", s.key(id), err)
+	}
+	return nil
+}
+
+func (s *Store[T]) key(id string) string { return s.opts.Prefix + id }
+
+// read asks for a session's hash and for what it has left, in one round trip.
+func (s *Store[T]) read(ctx context.Context, id string) (map[string]string, time.Duration, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	var key any = s.key(id) // boxed once
+	all, ttl := redis.NewMapStringStringCmd(ctx, "hgetall", key), redis.NewIntCmd(ctx, "pttl", key)
+	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		_ = p.Process(ctx, all)
+		return p.Process(ctx, ttl)
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	const gone = -2 // between the two commands
+	if all.Val()[fieldVersion] == "" || ttl.Val() == gone {
+		return nil, 0, ErrNotFound
+	}
+	return all.Val(), time.Duration(ttl.Val()) * time.Millisecond, nil
+}
+
+// fill makes sess what Redis holds. left was right at some time after sent.
+func (s *Store[T]) fill(sess *Session[T], hash map[string]string, sent time.Time, left time.Duration) error {
+	sess.own.hash = hash
+	if err := s.plan.decode(reflect.ValueOf(&sess.Data).Elem(), hash); err != nil {
+		return err
+	}
+	sess.CreatedAt = timeOf(hash, fieldCreated)
+	sess.ExpiresAt = sent.Add(left)
+	unused := s.opts.IdleTimeout - left
+	if _, ending := hash[fieldSeen]; ending {
+		unused = timeOf(hash, fieldEnds).Add(-left).Sub(timeOf(hash, fieldSeen))
+	}
+	sess.LastSeen = sent.Add(-max(unused, 0))
+	return nil
+}
+
+// write sends a change of a session, or with none renews its idle time, and returns what it has left.
+func (s *Store[T]) write(ctx context.Context, id string, c *changes) (time.Duration, error) {
+	args := append(make([]any, 0, 2+c.len()), s.idle)
+	ms, err := saveScript.Int(ctx, s.client, []string{s.key(id)}, c.appendTo(args)...)
+	if err != nil {
+		return 0, err
+	}
+	if ms < 0 {
+		return 0, ErrNotFound
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// renew writes changes of sess, and has it know what it then holds.
+func (s *Store[T]) renew(ctx context.Context, sess *Session[T], c *changes) error {
+	sent := s.now()
+	left, err := s.write(ctx, sess.ID, c)
+	if err != nil {
+		return err
+	}
+	c.apply(sess.own.hash)
+	sess.LastSeen, sess.ExpiresAt = sent, sent.Add(left)
+	return nil
+}
+
+func checkID(id string) error {
+	if !isID(id) {
+		return fmt.Errorf("malformed ID: %w", ErrNotFound)
+	}
+	return nil
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// timeOf is a time among the library's own fields, the zero one if it is not there.
+func timeOf(hash map[string]string, name string) time.Time {
+	ms, err := strconv.ParseInt(hash[name], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
+// newVersion is random rather than counted up, so that a writer who finds its own knows that it has written.
+func newVersion() string { return strconv.FormatInt(rand.Int64(), 10) }
