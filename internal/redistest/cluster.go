@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,13 +119,15 @@ func formed(ctx context.Context, clients []*redis.Client) bool {
 		if err != nil || !strings.Contains(info, "cluster_state:ok") {
 			return false
 		}
-		slots, err := client.ClusterSlots(ctx).Result()
-		if err != nil || len(slots) != len(clients) {
+		shards, err := client.ClusterShards(ctx).Result()
+		if err != nil || len(shards) != len(clients) || slices.ContainsFunc(shards, withoutSlots) {
 			return false
 		}
 	}
 	return true
 }
+
+func withoutSlots(s redis.ClusterShard) bool { return len(s.Slots) == 0 }
 
 // Stop ends all nodes.
 func (c *Cluster) Stop() {
