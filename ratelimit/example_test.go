@@ -65,6 +65,45 @@ func ExampleNewSlidingWindow() {
 	// Output: true 9
 }
 
+func ExampleNewSlidingCounter() {
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+
+	limiter, err := ratelimit.NewSlidingCounter(client, ratelimit.PerHour(5000), &ratelimit.Options{Name: "api"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	result, err := limiter.Allow(context.Background(), "user42")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result.Allowed, result.Remaining)
+	// Output: true 4999
+}
+
+func ExampleNewTokenBucket() {
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+
+	// Three at once, and then one every ten seconds.
+	limiter, err := ratelimit.NewTokenBucket(client, ratelimit.PerMinute(6).WithBurst(3), &ratelimit.Options{Name: "sms"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 4 {
+		result, err := limiter.Allow(context.Background(), "user42")
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(result.Allowed, result.Remaining, result.RetryAfter)
+	}
+	// Output:
+	// true 2 0s
+	// true 1 0s
+	// true 0 0s
+	// false 0 10s
+}
+
 func ExampleLimiter_AllowN() {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()

@@ -23,8 +23,10 @@ var ctx = context.Background()
 type constructor func(redispatterns.Client, ratelimit.Limit, *ratelimit.Options) (*ratelimit.Limiter, error)
 
 var algorithms = map[string]constructor{
-	"fixed window":   ratelimit.NewFixedWindow,
-	"sliding window": ratelimit.NewSlidingWindow,
+	"fixed window":    ratelimit.NewFixedWindow,
+	"sliding window":  ratelimit.NewSlidingWindow,
+	"sliding counter": ratelimit.NewSlidingCounter,
+	"token bucket":    ratelimit.NewTokenBucket,
 }
 
 // eachAlgorithm runs fn for every algorithm on both servers, in parallel.

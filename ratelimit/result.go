@@ -5,7 +5,7 @@ import "time"
 // Result is a decision. A denial is a Result, not an error.
 type Result struct {
 	Allowed    bool
-	Limit      int64         // events per window
+	Limit      int64         // events per window, or the burst
 	Remaining  int64         // what could still be taken now: 0 <= Remaining <= Limit
 	RetryAfter time.Duration // 0 when allowed; after exactly this long the same call passes, if nobody else took
 	ResetAfter time.Duration // until the full limit is back

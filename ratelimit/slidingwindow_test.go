@@ -130,14 +130,3 @@ func TestSlidingWindowMemory(t *testing.T) {
 	take(t, l, many, 128)
 	require.LessOrEqual(t, c.MemoryUsage(ctx, "ratelimit:"+many).Val(), int64(128*25))
 }
-
-func TestFixedWindowMemory(t *testing.T) {
-	t.Parallel()
-	s := redistest.Real(t)
-	c := s.Client(t)
-	l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerHour(1_000_000), nil))
-	take(t, l, "user42", 100_000)
-	for _, key := range c.Keys(ctx, "ratelimit:user42*").Val() {
-		require.LessOrEqual(t, c.MemoryUsage(ctx, key).Val(), int64(90), key)
-	}
-}
