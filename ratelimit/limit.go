@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"math/bits"
 	"time"
 )
 
@@ -16,6 +17,9 @@ type Limit struct {
 	Per    time.Duration // whole milliseconds, from one to a hundred years
 	Burst  int64         // of a token bucket alone; 0: Events
 }
+
+// Unlimited is for [Options.LimitFor]: allowed, at no round trip.
+var Unlimited = Limit{Events: -1}
 
 // PerSecond is a limit of events per second.
 func PerSecond(events int64) Limit { return Limit{Events: events, Per: time.Second} }
@@ -75,4 +79,19 @@ func (b boxed) of(l Limit) boxed {
 		return box(l)
 	}
 	return b
+}
+
+// muldiv is (a*b + plus)/c of numbers that are not negative, exact between, and at most the greatest int64.
+func muldiv(a, b, c int64, plus ...int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	for _, p := range plus {
+		var carry uint64
+		lo, carry = bits.Add64(lo, uint64(p), 0)
+		hi += carry
+	}
+	if hi >= uint64(c) {
+		return 1<<63 - 1
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(q, 1<<63-1))
 }

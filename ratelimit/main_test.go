@@ -27,6 +27,19 @@ var algorithms = map[string]constructor{
 	"sliding window":  ratelimit.NewSlidingWindow,
 	"sliding counter": ratelimit.NewSlidingCounter,
 	"token bucket":    ratelimit.NewTokenBucket,
+	"multi":           multi(ratelimit.SlidingCounter, ratelimit.FixedWindow),
+	"multi of bucket": multi(ratelimit.TokenBucket),
+}
+
+// multi is NewMulti with a rule of the same limit for each algorithm.
+func multi(of ...ratelimit.Algorithm) constructor {
+	return func(c redispatterns.Client, limit ratelimit.Limit, opts *ratelimit.Options) (*ratelimit.Limiter, error) {
+		var rules []ratelimit.Rule
+		for i, algorithm := range of {
+			rules = append(rules, ratelimit.Rule{Name: string(rune('a' + i)), Limit: limit, Algorithm: algorithm})
+		}
+		return ratelimit.NewMulti(c, rules, opts)
+	}
 }
 
 // eachAlgorithm runs fn for every algorithm on both servers, in parallel.

@@ -3,8 +3,6 @@ package ratelimit
 import (
 	"context"
 	_ "embed"
-	"fmt"
-	"math/bits"
 	"time"
 
 	"github.com/redispatterns/redispatterns"
@@ -26,14 +24,9 @@ var (
 //
 // A request whose reply is lost is not sent again, since it might count twice: its error is [ErrUnknown].
 func NewSlidingCounter(client redispatterns.Client, limit Limit, opts *Options) (*Limiter, error) {
-	k, err := newKeys(client, opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := limit.check(); err != nil {
-		return nil, err
-	}
-	return &Limiter{algorithm: &slidingCounter{keys: k, limit: box(limit)}, limit: limit}, nil
+	return newLimiter(client, one(limit), opts, func(k keys) algorithm {
+		return &slidingCounter{keys: k, limit: box(limit)}
+	})
 }
 
 type slidingCounter struct {
@@ -41,36 +34,44 @@ type slidingCounter struct {
 	limit boxed
 }
 
-func (s *slidingCounter) take(ctx context.Context, id string, limit Limit, n int64) (Result, error) {
-	key, b, run := s.key(id), s.limit.of(limit), slidingCounterOnce
-	if n == 0 {
-		run = slidingCounterScript
-	}
-	reply, err := run.Ints(ctx, s.client, 4, []string{key}, n, b.events, b.per)
+func (s *slidingCounter) check(_ int, limit Limit) error { return limit.check() }
+
+func (s *slidingCounter) most(_ int, limit Limit) int64 { return limit.Events }
+
+func (s *slidingCounter) take(ctx context.Context, id string, limits []Limit, n int64) (Result, error) {
+	key, b := s.key(id), s.limit.of(limits[0])
+	reply, err := sent(slidingCounterScript, slidingCounterOnce, n).Ints(ctx, s.client, 4, []string{key}, n, b.events, b.per, 0)
 	if err != nil {
-		return Result{}, fmt.Errorf("key %q: %w", key, err)
+		return Result{}, keyed(key, err)
 	}
-	wanted := max(n, 1)
-	if reply[0] == 1 {
-		wanted = 0
+	counted, cur, last, now := reply[0] == 1, reply[1], reply[2], reply[3]
+	r := decided(counterStanding(limits[0], wanted(n, counted), cur, last, now), n, counted)
+	if counted {
+		r.taken = &taken{at: now}
 	}
-	return counterStanding(limit, wanted, reply[1], reply[2], reply[3]), nil
+	return r, nil
 }
 
-func (s *slidingCounter) reset(ctx context.Context, id string) error { return s.del(ctx, s.key(id)) }
+func (s *slidingCounter) refund(ctx context.Context, t *taken) error {
+	key, b := s.key(t.id), s.limit.of(t.limits[0])
+	_, err := slidingCounterOnce.Ints(ctx, s.client, 4, []string{key}, -t.n, b.events, b.per, t.at/1000)
+	return keyed(key, err)
+}
 
-func (s *slidingCounter) most(limit Limit) int64 { return limit.Events }
+func (s *slidingCounter) reset(ctx context.Context, id string, _ []Limit) error {
+	return s.del(ctx, s.key(id))
+}
 
 func (s *slidingCounter) key(id string) string { return s.prefix + id + "~c" }
 
 // counterStanding is what the counts cur and last of this window and the one before mean at now, in microseconds, for who
 // wants n more; 0: has got them. Like the script it weighs by whole milliseconds.
-func counterStanding(limit Limit, n, cur, last, now int64) Result {
+func counterStanding(limit Limit, n, cur, last, now int64) RuleResult {
 	win := limit.Per.Milliseconds()
 	end := now/1000/win*win + win
 	used := cur + muldiv(last, end-now/1000, win)
 	if cur == 0 && used == 0 {
-		return decided(limit.Events, 0, 0, 0)
+		return standing(limit, 0, 0, 0)
 	}
 	until := func(ms int64) time.Duration { return time.Duration(ms*1000-now) * time.Microsecond }
 
@@ -91,20 +92,5 @@ func counterStanding(limit Limit, n, cur, last, now int64) Result {
 			retry = until(end + win - rest(cur, limit.Events-n))
 		}
 	}
-	return decided(limit.Events, used, retry, reset)
-}
-
-// muldiv is (a*b + plus)/c, without overflow between.
-func muldiv(a, b, c int64, plus ...int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	for _, p := range plus {
-		var carry uint64
-		lo, carry = bits.Add64(lo, uint64(p), 0)
-		hi += carry
-	}
-	if hi >= uint64(c) {
-		return 1<<63 - 1
-	}
-	q, _ := bits.Div64(hi, lo, uint64(c))
-	return int64(min(q, 1<<63-1))
+	return standing(limit, used, retry, reset)
 }

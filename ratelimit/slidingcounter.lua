@@ -2,9 +2,10 @@
 -- that ends now still covers.
 --
 -- KEYS[1]  the state: "<beginning of the window, ms> <its count> <the count of the window before>"
--- ARGV[1]  n; 0 looks, and changes nothing
+-- ARGV[1]  n; 0 looks, and changes nothing; less gives back
 -- ARGV[2]  the limit
 -- ARGV[3]  the window, in milliseconds
+-- ARGV[4]  when that was taken which is given back, in milliseconds
 --
 -- Returns {1 where n is counted, this window's count, the last one's, now in microseconds}.
 local n, limit, win = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -16,11 +17,16 @@ local cur, last, stepped = 0, 0, false
 if state then
   local s, c, l = string.match(state, '^(%d+) (%d+) (%d+)$')
   if not s then return redis.error_reply('ERR value is not a sliding counter') end
-  s = tonumber(s)
+  s, c, l = tonumber(s), tonumber(c), tonumber(l)
+  if n < 0 then
+    local at = ARGV[4] - ARGV[4] % win
+    if s == at then c = math.max(c + n, 0) elseif s == at + win then l = math.max(l + n, 0) end
+    redis.call('SET', KEYS[1], string.format('%.0f %.0f %.0f', s, c, l), 'KEEPTTL')
+  end
   if s >= start then -- of a later window: the clock was set back, and what was counted counts now
-    cur, last, stepped = tonumber(c), tonumber(l), s > start
+    cur, last, stepped = c, l, s > start
   elseif s >= start - win then
-    last = tonumber(c)
+    last = c
   end
 end
 local weight = math.floor(last * (start + win - ms) / win)

@@ -24,15 +24,11 @@ var (
 //
 // A request whose reply is lost is not sent again, since it might count twice: its error is [ErrUnknown].
 func NewTokenBucket(client redispatterns.Client, limit Limit, opts *Options) (*Limiter, error) {
-	k, err := newKeys(client, opts)
-	if err != nil {
-		return nil, err
-	}
 	r, err := newRate(limit)
 	if err != nil {
 		return nil, err
 	}
-	return &Limiter{algorithm: &tokenBucket{keys: k, rate: r}, limit: limit}, nil
+	return newLimiter(client, one(limit), opts, func(k keys) algorithm { return &tokenBucket{keys: k, rate: r} })
 }
 
 type tokenBucket struct {
@@ -40,32 +36,36 @@ type tokenBucket struct {
 	rate rate
 }
 
-func (b *tokenBucket) take(ctx context.Context, id string, limit Limit, n int64) (Result, error) {
-	r := b.rate
-	if limit != r.limit {
-		var err error
-		if r, err = newRate(limit); err != nil {
-			return Result{}, err
-		}
-	}
-	key, run := b.key(id), tokenBucketOnce
-	if n == 0 {
-		run = tokenBucketScript
-	}
-	reply, err := run.Ints(ctx, b.client, 2, []string{key}, n, r.args[0], r.args[1], r.args[2])
-	if err != nil {
-		return Result{}, fmt.Errorf("key %q: %w", key, err)
-	}
-	wanted := max(n, 1)
-	if reply[0] == 1 {
-		wanted = 0
-	}
-	return r.standing(wanted, reply[1]), nil
+func (b *tokenBucket) check(_ int, limit Limit) error {
+	_, err := newRate(limit)
+	return err
 }
 
-func (b *tokenBucket) reset(ctx context.Context, id string) error { return b.del(ctx, b.key(id)) }
+func (b *tokenBucket) most(_ int, limit Limit) int64 { return limit.burst() }
 
-func (b *tokenBucket) most(limit Limit) int64 { return limit.burst() }
+func (b *tokenBucket) take(ctx context.Context, id string, limits []Limit, n int64) (Result, error) {
+	key, r := b.key(id), b.rate.of(limits[0])
+	reply, err := sent(tokenBucketScript, tokenBucketOnce, n).Ints(ctx, b.client, 2, []string{key}, n, r.args[0], r.args[1], r.args[2])
+	if err != nil {
+		return Result{}, keyed(key, err)
+	}
+	counted, debt := reply[0] == 1, reply[1]
+	result := decided(r.standing(wanted(n, counted), debt), n, counted)
+	if counted {
+		result.taken = &taken{}
+	}
+	return result, nil
+}
+
+func (b *tokenBucket) refund(ctx context.Context, t *taken) error {
+	key, r := b.key(t.id), b.rate.of(t.limits[0])
+	_, err := tokenBucketOnce.Ints(ctx, b.client, 2, []string{key}, -t.n, r.args[0], r.args[1], r.args[2])
+	return keyed(key, err)
+}
+
+func (b *tokenBucket) reset(ctx context.Context, id string, _ []Limit) error {
+	return b.del(ctx, b.key(id))
+}
 
 func (b *tokenBucket) key(id string) string { return b.prefix + id + "~b" }
 
@@ -99,14 +99,22 @@ func newRate(limit Limit) (rate, error) {
 	return r, nil
 }
 
+// of is the rate of limit, which has been checked.
+func (r rate) of(limit Limit) rate {
+	if limit != r.limit {
+		r, _ = newRate(limit)
+	}
+	return r
+}
+
 // standing is what a debt means for who wants n more; 0: has got them.
-func (r rate) standing(n, debt int64) Result {
+func (r rate) standing(n, debt int64) RuleResult {
 	var retry time.Duration
 	if lacking := debt + n*r.a - r.empty; n > 0 && lacking > 0 {
 		retry = r.duration(lacking)
 	}
 	used := (debt + r.a - 1) / r.a // a token that is partly there is not there
-	return decided(r.limit.burst(), used, retry, r.duration(debt))
+	return standing(r.limit, used, retry, r.duration(debt))
 }
 
 // duration is how long a debt takes to pay, rounded up.

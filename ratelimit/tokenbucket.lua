@@ -4,7 +4,7 @@
 -- A token costs a/b microseconds, so debts are kept in units of 1/b of one.
 --
 -- KEYS[1]  when it is full: microseconds, and behind a space the units beyond them, if any
--- ARGV[1]  n tokens; 0 looks, and changes nothing
+-- ARGV[1]  n tokens; 0 looks, and changes nothing; less gives back
 -- ARGV[2]  a
 -- ARGV[3]  b
 -- ARGV[4]  the debt of an empty bucket
@@ -28,8 +28,10 @@ if full then
   end
 end
 local fits = n > 0 and debt + n * a <= empty
-if fits then debt = debt + n * a end
-if fits or write and n > 0 then
+if fits or n < 0 then debt = math.max(debt + n * a, 0) end
+if debt == 0 and n < 0 then
+  redis.call('DEL', KEYS[1])
+elseif fits or n < 0 or write and n > 0 then
   local units = debt % b
   local us = now + (debt - units) / b
   if units > 0 then us = string.format('%.0f %.0f', us, units) end

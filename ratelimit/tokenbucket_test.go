@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"math/big"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,7 +82,7 @@ func TestTokenBucketLimits(t *testing.T) {
 		require.ErrorIs(t, err, ratelimit.ErrInvalidLimit, "%+v", limit)
 	}
 	for name, build := range algorithms {
-		if name != "token bucket" {
+		if !strings.Contains(name, "bucket") {
 			_, err := build(c, ratelimit.PerSecond(1).WithBurst(2), nil)
 			require.ErrorIs(t, err, ratelimit.ErrInvalidLimit, name)
 		}
