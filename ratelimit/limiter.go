@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,6 +19,9 @@ type Limiter struct {
 	options   Options
 	rules     []string // their names: of a limiter that is not NewMulti's one, ""
 	limits    []Limit  // of each rule
+	guard     *guard
+	denials   *denials // nil: none are remembered
+	lines     lines
 }
 
 // algorithm keeps the counts of ids in Redis, for one rule or several. What it is given has been checked.
@@ -47,7 +51,10 @@ func newLimiter(client redispatterns.Client, rules []Rule, opts *Options, build 
 	if client == nil {
 		return nil, errNoClient
 	}
-	l := &Limiter{algorithm: build(keys{client: client, prefix: o.Prefix}), options: o}
+	l := &Limiter{algorithm: build(keys{client: client, prefix: o.Prefix}), options: o, guard: newGuard(o.Timeout)}
+	if o.DenyCache > 0 {
+		l.denials = newDenials(o.DenyCache)
+	}
 	for i, rule := range rules {
 		if err := l.algorithm.check(i, rule.Limit); err != nil {
 			if rule.Name != "" {
@@ -63,8 +70,8 @@ func newLimiter(client redispatterns.Client, rules []Rule, opts *Options, build 
 // one is the rules of a limiter that has but one.
 func one(limit Limit) []Rule { return []Rule{{Limit: limit}} }
 
-// Allow says whether one event of id may happen now, and counts it if so. When Redis cannot answer there is an error that
-// matches [ErrUnavailable], and no decision.
+// Allow says whether one event of id may happen now, and counts it if so. When Redis cannot answer within
+// [Options.Timeout], [Options.OnFailure] decides: by default there is an error that matches [ErrUnavailable], and no decision.
 func (l *Limiter) Allow(ctx context.Context, id string) (Result, error) {
 	return l.AllowN(ctx, id, 1)
 }
@@ -105,7 +112,9 @@ func (l *Limiter) Refund(ctx context.Context, r Result) error {
 	}
 	err := ctx.Err()
 	if err == nil && t.refunded.CompareAndSwap(false, true) {
-		if err = l.algorithm.refund(ctx, t); err != nil {
+		err = l.algorithm.refund(ctx, t)
+		l.forget(t.id)
+		if err != nil {
 			err = unavailable(err)
 			if !errors.Is(err, ErrUnknown) {
 				t.refunded.Store(false)
@@ -122,7 +131,9 @@ func (l *Limiter) Refund(ctx context.Context, r Result) error {
 func (l *Limiter) Reset(ctx context.Context, id string) error {
 	limits, err := l.limitsOf(ctx, id)
 	if err == nil {
-		if err = l.algorithm.reset(ctx, id, limits); err != nil {
+		err = l.algorithm.reset(ctx, id, limits)
+		l.forget(id)
+		if err != nil {
 			err = unavailable(err)
 		}
 	}
@@ -132,33 +143,74 @@ func (l *Limiter) Reset(ctx context.Context, id string) error {
 	return nil
 }
 
+// forget forgets what this process remembers of id.
+func (l *Limiter) forget(id string) {
+	if l.denials != nil {
+		l.denials.forget(id)
+	}
+}
+
+// decide decides, and lets it be observed: all but looks that succeed.
 func (l *Limiter) decide(ctx context.Context, id string, n int64) (Result, error) {
-	limits, err := l.limitsOf(ctx, id)
+	limits, err := l.admissible(ctx, id, n)
 	if err != nil {
 		return Result{}, err
 	}
+	if l.options.Observe == nil {
+		r, _, err := l.ask(ctx, id, limits, n)
+		return r, err
+	}
+	began := time.Now()
+	r, failure, err := l.ask(ctx, id, limits, n)
+	if n > 0 || failure != nil {
+		l.options.Observe(ctx, Event{Name: l.options.Name, ID: id, Result: r, Err: failure, Took: time.Since(began)})
+	}
+	return r, err
+}
+
+// ask finds the cheapest answer that is right. A failure of Redis is told apart from the error that the policy makes of it.
+func (l *Limiter) ask(ctx context.Context, id string, limits []Limit, n int64) (r Result, failure, err error) {
 	if len(limits) == 1 && limits[0] == Unlimited {
-		return decided(unlimited, 0, true), nil
+		return decided(unlimited, 0, true), nil, nil
+	}
+	remembers := l.denials != nil && n > 0
+	if remembers {
+		if r, ok := l.denials.recall(id, limits, n); ok {
+			return r, nil, nil
+		}
+	}
+	r, failure = l.take(ctx, id, limits, n)
+	if failure != nil {
+		r, err = l.failed(ctx, failure)
+		return r, failure, err
+	}
+	if t := r.taken; t != nil {
+		t.by, t.id, t.limits, t.n = l, id, limits, n
+	}
+	if remembers && !r.Allowed {
+		l.denials.remember(id, limits, n, r)
+	}
+	return r, nil, nil
+}
+
+// admissible is what holds for id, after all that can be refused before anything is sent.
+func (l *Limiter) admissible(ctx context.Context, id string, n int64) ([]Limit, error) {
+	limits, err := l.limitsOf(ctx, id)
+	if err != nil {
+		return nil, err
 	}
 	for i, limit := range limits {
 		if limit == Unlimited {
 			continue
 		}
 		if most := l.algorithm.most(i, limit); n > most {
-			return Result{}, fmt.Errorf("%w: %d, at most %d can pass", ErrCost, n, most)
+			return nil, fmt.Errorf("%w: %d, at most %d can pass", ErrCost, n, most)
 		}
 	}
-	r, err := l.algorithm.take(ctx, id, limits, n)
-	if err != nil {
-		return Result{}, unavailable(err)
-	}
-	if t := r.taken; t != nil {
-		t.by, t.id, t.limits, t.n = l, id, limits, n
-	}
-	return r, nil
+	return limits, nil
 }
 
-// limitsOf is what holds for id, one limit for each rule, after all that can be refused before anything is sent.
+// limitsOf is one limit for each rule.
 func (l *Limiter) limitsOf(ctx context.Context, id string) ([]Limit, error) {
 	if l == nil || l.algorithm == nil {
 		return nil, errNoLimiter

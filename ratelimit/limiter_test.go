@@ -84,7 +84,7 @@ func TestPeekChangesNothing(t *testing.T) {
 	eachAlgorithm(t, func(t *testing.T, s *redistest.Server, build constructor) {
 		c := s.Client(t)
 		prefix := redistest.ID() + ":"
-		l := must(t)(build(c, ratelimit.PerDay(2), &ratelimit.Options{Prefix: prefix}))
+		l := must(t)(build(c, ratelimit.PerDay(2), &ratelimit.Options{Timeout: -1, Prefix: prefix}))
 		for range 3 {
 			r := peek(t, l, "x")
 			require.True(t, r.Allowed)
@@ -132,7 +132,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		c := s.Client(t)
 		prefix := redistest.ID() + ":"
 		const per = 200 * time.Millisecond
-		l := must(t)(build(c, ratelimit.Limit{Events: 10, Per: per}, &ratelimit.Options{Prefix: prefix}))
+		l := must(t)(build(c, ratelimit.Limit{Events: 10, Per: per}, &ratelimit.Options{Timeout: -1, Prefix: prefix}))
 		for _, cost := range []int64{1, 5, 7, 10, 1, 10} {
 			id := redistest.ID()
 			take(t, l, id, cost)
@@ -181,8 +181,8 @@ func TestNamesDoNotMeet(t *testing.T) {
 	t.Parallel()
 	eachAlgorithm(t, func(t *testing.T, s *redistest.Server, build constructor) {
 		c, id := s.Client(t), redistest.ID()
-		a := must(t)(build(c, ratelimit.PerDay(1), &ratelimit.Options{Name: "a"}))
-		b := must(t)(build(c, ratelimit.PerDay(1), &ratelimit.Options{Name: "b"}))
+		a := must(t)(build(c, ratelimit.PerDay(1), &ratelimit.Options{Timeout: -1, Name: "a"}))
+		b := must(t)(build(c, ratelimit.PerDay(1), &ratelimit.Options{Timeout: -1, Name: "b"}))
 		require.True(t, take(t, a, id, 1).Allowed)
 		require.True(t, take(t, b, id, 1).Allowed)
 		require.False(t, take(t, a, id, 1).Allowed)
@@ -195,7 +195,7 @@ func TestNamesDoNotMeet(t *testing.T) {
 func TestOddIDs(t *testing.T) {
 	t.Parallel()
 	eachAlgorithm(t, func(t *testing.T, s *redistest.Server, build constructor) {
-		l := must(t)(build(s.Client(t), ratelimit.PerDay(1), &ratelimit.Options{Prefix: redistest.ID()}))
+		l := must(t)(build(s.Client(t), ratelimit.PerDay(1), &ratelimit.Options{Timeout: -1, Prefix: redistest.ID()}))
 		for _, id := range []string{
 			"a b", "a\nb\r\n", "\x00", "\xff\xfe", "{tag}x", "a}b", "{}a", "{{", "日本語", "a:b:c", "2001:db8::1", "%s", "~", "a~", "a~B",
 			"2026-08", "10:00", strings.Repeat("x", 512),
@@ -248,7 +248,7 @@ func TestBadArguments(t *testing.T) {
 		}
 		_, err := build(nil, ratelimit.PerSecond(1), nil)
 		require.EqualError(t, err, "ratelimit: client is nil")
-		_, err = build(c, ratelimit.PerSecond(1), &ratelimit.Options{Name: "a:b"})
+		_, err = build(c, ratelimit.PerSecond(1), &ratelimit.Options{Timeout: -1, Name: "a:b"})
 		require.EqualError(t, err, `ratelimit: Options.Name is "a:b", must hold no colon`)
 
 		ended, cancel := context.WithCancel(ctx)

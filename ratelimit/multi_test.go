@@ -20,7 +20,7 @@ func TestMultiMixesAlgorithms(t *testing.T) {
 			{Name: "burst", Limit: ratelimit.PerHour(3600).WithBurst(20), Algorithm: ratelimit.TokenBucket},
 			{Name: "hour", Limit: ratelimit.PerHour(30)},
 			{Name: "day", Limit: ratelimit.PerDay(10_000), Algorithm: ratelimit.FixedWindow},
-		}, nil))
+		}, calm))
 		r := take(t, l, id, 15)
 		require.True(t, r.Allowed)
 		require.Len(t, r.Rules, 3)
@@ -65,7 +65,7 @@ func TestMultiRules(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	rules := []ratelimit.Rule{ok}
-	l := must(t)(ratelimit.NewMulti(c, rules, nil))
+	l := must(t)(ratelimit.NewMulti(c, rules, calm))
 	rules[0].Limit.Events = 100 // the limiter has its own
 	require.EqualValues(t, 1, peek(t, l, "u").Limit)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Options of a Limiter; nil and zero fields mean the defaults.
@@ -20,6 +21,17 @@ type Options struct {
 	// taken; a bucket counts in time, and who has used half of it has used half of the new one as well. A fixed window of
 	// another length begins anew.
 	LimitFor func(ctx context.Context, id, rule string) (Limit, error)
+	// Timeout bounds one decision, whatever the client's own timeouts are. A call that is given up is parked until the client
+	// gives it up too; while 64 are parked, or Redis has answered nothing for a while, OnFailure decides at once, and one call
+	// every 200 ms tries again. Refund and Reset are not bounded by it. Defaults to 500 ms; negative: the client's.
+	Timeout time.Duration
+	// OnFailure is what a decision is when Redis cannot answer. Defaults to FailWithError.
+	OnFailure FailurePolicy
+	// DenyCache is how many denials this process remembers, so that a flood costs no round trip: each no longer than its
+	// RetryAfter and one second. A Reset or Refund in another process may show so much later. Defaults to 0: none.
+	DenyCache int
+	// Observe sees every decision and every failure of one, Peek's failures too. It must not block.
+	Observe func(ctx context.Context, e Event)
 }
 
 func (o *Options) withDefaults() (Options, error) {
@@ -29,6 +41,12 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if strings.Contains(opts.Name, ":") {
 		return Options{}, fmt.Errorf("ratelimit: Options.Name is %q, must hold no colon", opts.Name)
+	}
+	if opts.DenyCache < 0 {
+		return Options{}, fmt.Errorf("ratelimit: Options.DenyCache is %d, must not be negative", opts.DenyCache)
+	}
+	if opts.OnFailure > FailClosed {
+		return Options{}, fmt.Errorf("ratelimit: Options.OnFailure is %d, which is no policy", opts.OnFailure)
 	}
 	if opts.Prefix == "" {
 		opts.Prefix = "ratelimit:"

@@ -37,6 +37,8 @@ type Reason uint8
 const (
 	ReasonAllowed Reason = iota
 	ReasonLimited
+	ReasonDenyCache   // denied from this process's memory
+	ReasonUnavailable // Redis could not answer; FailOpen or FailClosed decided
 )
 
 // taken is what a decision took, and where.

@@ -14,7 +14,7 @@ import (
 func TestSlidingCounterWeighsTheLastWindow(t *testing.T) {
 	t.Parallel()
 	s := redistest.Mini(t)
-	l := must(t)(ratelimit.NewSlidingCounter(s.Client(t), ratelimit.PerSecond(100), nil))
+	l := must(t)(ratelimit.NewSlidingCounter(s.Client(t), ratelimit.PerSecond(100), calm))
 	now := s.Now(t)
 	s.Advance(t, now.Truncate(time.Second).Add(time.Second).Sub(now))
 	require.True(t, take(t, l, "u", 100).Allowed)
@@ -33,7 +33,7 @@ func TestSlidingCounterAgainstALog(t *testing.T) {
 	t.Parallel()
 	s := redistest.Mini(t)
 	c := s.Client(t)
-	l := must(t)(ratelimit.NewSlidingCounter(c, ratelimit.PerSecond(100), nil))
+	l := must(t)(ratelimit.NewSlidingCounter(c, ratelimit.PerSecond(100), calm))
 	now := s.Now(t)
 	s.Advance(t, now.Truncate(time.Second).Add(1999*time.Millisecond).Sub(now))
 	take(t, l, "u", 100) // all in a window's last millisecond
@@ -52,7 +52,7 @@ func TestSlidingCounterAgainstALog(t *testing.T) {
 func TestSlidingCounterWhenTheServersClockIsSet(t *testing.T) {
 	t.Parallel()
 	s := redistest.Mini(t)
-	l := must(t)(ratelimit.NewSlidingCounter(s.Client(t), ratelimit.PerSecond(3), nil))
+	l := must(t)(ratelimit.NewSlidingCounter(s.Client(t), ratelimit.PerSecond(3), calm))
 	take(t, l, "u", 3)
 	s.Advance(t, -5*time.Second)
 	require.False(t, take(t, l, "u", 1).Allowed)
@@ -68,7 +68,7 @@ func TestSlidingCounterWithLargeNumbers(t *testing.T) {
 	t.Parallel()
 	s := redistest.Mini(t)
 	const limit = 90_000_000
-	l := must(t)(ratelimit.NewSlidingCounter(s.Client(t), ratelimit.PerDay(limit), nil))
+	l := must(t)(ratelimit.NewSlidingCounter(s.Client(t), ratelimit.PerDay(limit), calm))
 	for _, n := range []int64{limit - 7, 7} {
 		require.True(t, take(t, l, "u", n).Allowed)
 	}

@@ -15,7 +15,7 @@ import (
 func TestTokenBucketBurst(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
-		l, id := must(t)(ratelimit.NewTokenBucket(s.Client(t), ratelimit.PerHour(3600).WithBurst(20), nil)), redistest.ID()
+		l, id := must(t)(ratelimit.NewTokenBucket(s.Client(t), ratelimit.PerHour(3600).WithBurst(20), calm)), redistest.ID()
 		_, err := l.AllowN(ctx, id, 21)
 		require.ErrorIs(t, err, ratelimit.ErrCost)
 		r := take(t, l, id, 20)
@@ -33,7 +33,7 @@ func TestTokenBucketRatesAreExact(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(3), ratelimit.PerMinute(7), ratelimit.PerSecond(700_001), ratelimit.PerDay(1_000_000), ratelimit.PerHour(999_983)} {
 		s := redistest.Mini(t)
-		l := must(t)(ratelimit.NewTokenBucket(s.Client(t), limit.WithBurst(2), nil))
+		l := must(t)(ratelimit.NewTokenBucket(s.Client(t), limit.WithBurst(2), calm))
 		began := s.Now(t)
 		take(t, l, "u", 2)
 		now, taken := began, int64(2)
@@ -59,7 +59,7 @@ func TestTokenBucketRatesAreExact(t *testing.T) {
 func TestTokenBucketWhenTheServersClockIsSet(t *testing.T) {
 	t.Parallel()
 	s := redistest.Mini(t)
-	l := must(t)(ratelimit.NewTokenBucket(s.Client(t), ratelimit.PerSecond(4), nil))
+	l := must(t)(ratelimit.NewTokenBucket(s.Client(t), ratelimit.PerSecond(4), calm))
 	take(t, l, "u", 4)
 	s.Advance(t, -5*time.Second)
 	r := take(t, l, "u", 4)
@@ -78,7 +78,7 @@ func TestTokenBucketLimits(t *testing.T) {
 	for _, limit := range []ratelimit.Limit{
 		ratelimit.PerSecond(1).WithBurst(-1), ratelimit.PerDay(1).WithBurst(1 << 40), ratelimit.PerSecond(1).WithBurst(1 << 53),
 	} {
-		_, err := ratelimit.NewTokenBucket(c, limit, nil)
+		_, err := ratelimit.NewTokenBucket(c, limit, calm)
 		require.ErrorIs(t, err, ratelimit.ErrInvalidLimit, "%+v", limit)
 	}
 	for name, build := range algorithms {
@@ -87,7 +87,7 @@ func TestTokenBucketLimits(t *testing.T) {
 			require.ErrorIs(t, err, ratelimit.ErrInvalidLimit, name)
 		}
 	}
-	l := must(t)(ratelimit.NewTokenBucket(c, ratelimit.PerSecond(1<<53-1), nil))
+	l := must(t)(ratelimit.NewTokenBucket(c, ratelimit.PerSecond(1<<53-1), calm))
 	require.True(t, take(t, l, "u", 1<<53-1).Allowed)
 }
 
@@ -95,9 +95,9 @@ func TestMemory(t *testing.T) {
 	t.Parallel()
 	c := redistest.Real(t).Client(t)
 	for _, l := range []*ratelimit.Limiter{
-		must(t)(ratelimit.NewTokenBucket(c, ratelimit.PerHour(1_000_000), &ratelimit.Options{Name: "b"})),
-		must(t)(ratelimit.NewSlidingCounter(c, ratelimit.PerHour(1_000_000), &ratelimit.Options{Name: "c"})),
-		must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerHour(1_000_000), &ratelimit.Options{Name: "f"})),
+		must(t)(ratelimit.NewTokenBucket(c, ratelimit.PerHour(1_000_000), &ratelimit.Options{Timeout: -1, Name: "b"})),
+		must(t)(ratelimit.NewSlidingCounter(c, ratelimit.PerHour(1_000_000), &ratelimit.Options{Timeout: -1, Name: "c"})),
+		must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerHour(1_000_000), &ratelimit.Options{Timeout: -1, Name: "f"})),
 	} {
 		take(t, l, "user42", 100_000)
 	}
