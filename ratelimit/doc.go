@@ -3,7 +3,8 @@
 // [NewFixedWindow] counts in windows that begin at round times: cheapest, one small key per id, and the counter can be read
 // with redis-cli. Around a window's end it lets up to twice the limit through. [NewSlidingWindow] keeps a log of the
 // requests and holds the limit in every window, wherever it is laid; each request costs about 25 bytes while it is in the
-// window. Choose it for limits of up to about a hundred.
+// window. Choose it for limits of up to about a hundred. [NewSlidingCounter] estimates the same with two counters, in one small
+// key whatever the limit. [NewTokenBucket] lets a burst through at once and then an even stream.
 //
 // Most callers want [Limiter.Allow]:
 //

@@ -13,3 +13,14 @@ var (
 	Label       = label
 	EndsInLabel = endsInLabel
 )
+
+// Remembered is how many denials l remembers.
+func Remembered(l *Limiter) (n int) {
+	for i := range l.denials.shards {
+		n += len(l.denials.shards[i].byID)
+	}
+	return n
+}
+
+// Parked is how many calls l has given up that still wait.
+func Parked(l *Limiter) int64 { return l.guard.parked.Load() }

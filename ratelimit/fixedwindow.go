@@ -18,10 +18,14 @@ var fixedWindowSource string
 //go:embed fixedreset.lua
 var fixedResetSource string
 
+//go:embed refund.lua
+var refundSource string
+
 var (
 	fixedWindowScript = script.New(fixedWindowSource)
 	fixedWindowOnce   = fixedWindowScript.Once() // a repeated count would count twice
 	fixedResetScript  = script.New(fixedResetSource)
+	refundOnce        = script.New(refundSource).Once()
 )
 
 // NewFixedWindow limits events in windows that begin at multiples of limit.Per since 1970, in UTC: with PerMinute, on the
@@ -31,14 +35,9 @@ var (
 //
 // A request whose reply is lost is not sent again, since it might count twice: its error is [ErrUnknown].
 func NewFixedWindow(client redispatterns.Client, limit Limit, opts *Options) (*Limiter, error) {
-	k, err := newKeys(client, opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := limit.check(); err != nil {
-		return nil, err
-	}
-	return &Limiter{algorithm: &fixedWindow{keys: k, clock: newClock(), limit: box(limit)}, limit: limit}, nil
+	return newLimiter(client, one(limit), opts, func(k keys) algorithm {
+		return &fixedWindow{keys: k, clock: newClock(), limit: box(limit)}
+	})
 }
 
 type fixedWindow struct {
@@ -62,12 +61,17 @@ const (
 	lastTry   = 10 // only windows shorter than a round trip come to this
 )
 
-func (f *fixedWindow) take(ctx context.Context, id string, limit Limit, n int64) (result Result, err error) {
+func (f *fixedWindow) check(_ int, limit Limit) error { return limit.check() }
+
+func (f *fixedWindow) most(_ int, limit Limit) int64 { return limit.Events }
+
+func (f *fixedWindow) take(ctx context.Context, id string, limits []Limit, n int64) (result Result, err error) {
+	limit := limits[0]
 	err = f.inWindow(limit.Per, func(w *window, begin any) (other int64, err error) {
 		key, sent := f.prefix+id+w.label, f.clock.elapsed()
 		verdict, used, now, err := f.count(ctx, key, n, limit, w, begin)
 		if err != nil {
-			return 0, fmt.Errorf("key %q: %w", key, err)
+			return 0, keyed(key, err)
 		}
 		if now == 0 {
 			now = f.clock.now()
@@ -77,14 +81,10 @@ func (f *fixedWindow) take(ctx context.Context, id string, limit Limit, n int64)
 		if verdict == otherWindow {
 			return now, nil
 		}
-		left := min(max(time.Duration(w.end*1000-now)*time.Microsecond, time.Microsecond), limit.Per)
-		switch {
-		case verdict == tooMuch:
-			result = decided(limit.Events, used, left, left)
-		case used == 0:
-			result = decided(limit.Events, 0, 0, 0)
-		default:
-			result = decided(limit.Events, used, 0, left)
+		now = min(max(now, w.start*1000), w.end*1000-1) // on a cluster, nodes may see it otherwise
+		result = decided(fixedStanding(limit, wanted(n, verdict == counted && n > 0), used, now), n, verdict == counted)
+		if result.Allowed && n > 0 {
+			result.taken = &taken{key: key}
 		}
 		return 0, nil
 	})
@@ -103,11 +103,7 @@ const (
 func (f *fixedWindow) count(ctx context.Context, key string, n int64, limit Limit, w *window, begin any) (verdict, used, now int64, err error) {
 	events := f.limit.of(limit).events
 	if n != 1 || f.clock.stale() {
-		run := fixedWindowOnce
-		if n == 0 {
-			run = fixedWindowScript // looking may be repeated
-		}
-		reply, err := run.Ints(ctx, f.client, 3, []string{key}, n, events, begin, w.endArg, 1)
+		reply, err := sent(fixedWindowScript, fixedWindowOnce, n).Ints(ctx, f.client, 3, []string{key}, n, events, begin, w.endArg, 1)
 		if err != nil {
 			return 0, 0, 0, err
 		}
@@ -125,12 +121,34 @@ func (f *fixedWindow) count(ctx context.Context, key string, n int64, limit Limi
 	return otherWindow, 0, -reply, nil
 }
 
-func (f *fixedWindow) reset(ctx context.Context, id string) error {
-	return f.inWindow(f.limit.limit.Per, func(w *window, begin any) (other int64, err error) {
+// fixedStanding is what used events of now's window mean for who wants n more.
+func fixedStanding(limit Limit, n, used, now int64) RuleResult {
+	per := limit.Per.Microseconds()
+	left := time.Duration(per-now%per) * time.Microsecond
+	var retry, reset time.Duration
+	if used > 0 {
+		reset = left
+	}
+	if n > 0 && used+n > limit.Events {
+		retry = left
+	}
+	return standing(limit, used, retry, reset)
+}
+
+func (f *fixedWindow) refund(ctx context.Context, t *taken) error {
+	_, err := refundOnce.Int(ctx, f.client, []string{t.key}, t.n)
+	return keyed(t.key, err)
+}
+
+func (f *fixedWindow) reset(ctx context.Context, id string, limits []Limit) error {
+	if limits[0] == Unlimited {
+		return nil
+	}
+	return f.inWindow(limits[0].Per, func(w *window, begin any) (other int64, err error) {
 		key, sent := f.prefix+id+w.label, f.clock.elapsed()
 		now, err := fixedResetScript.Int(ctx, f.client, []string{key}, begin, w.endArg)
 		if err != nil {
-			return 0, fmt.Errorf("key %q: %w", key, err)
+			return 0, keyed(key, err)
 		}
 		if now != 0 {
 			f.clock.learn(sent, now)
@@ -161,8 +179,6 @@ func (f *fixedWindow) inWindow(per time.Duration, ask func(w *window, begin any)
 	}
 	return errNoWindow
 }
-
-func (f *fixedWindow) most(limit Limit) int64 { return limit.Events }
 
 var errNoWindow = fmt.Errorf("windows ended faster than Redis answered, %d times", lastTry)
 

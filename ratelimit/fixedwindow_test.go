@@ -78,7 +78,7 @@ func TestFixedWindowWritesTheCoursesKey(t *testing.T) {
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t)
 		c := s.Client(t)
-		l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerMinute(5), nil))
+		l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerMinute(5), calm))
 		before := s.Now(t)
 		take(t, l, "user42", 1)
 		take(t, l, "user42", 2)
@@ -102,7 +102,7 @@ func TestFixedWindowWritesTheCoursesKey(t *testing.T) {
 func TestFixedWindowLetsTheLimitThroughOnEachSideOfAnEdge(t *testing.T) {
 	t.Parallel()
 	s := redistest.Mini(t)
-	l := must(t)(ratelimit.NewFixedWindow(s.Client(t), ratelimit.PerSecond(5), nil))
+	l := must(t)(ratelimit.NewFixedWindow(s.Client(t), ratelimit.PerSecond(5), calm))
 	now := s.Now(t)
 	s.Advance(t, now.Truncate(time.Second).Add(990*time.Millisecond).Sub(now))
 	require.True(t, take(t, l, "u", 5).Allowed)
@@ -117,7 +117,7 @@ func TestFixedWindowHealsALostExpiry(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		c, id := s.Client(t), redistest.ID()
-		l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerDay(2), nil))
+		l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerDay(2), calm))
 		take(t, l, id, 2)
 		key := c.Keys(ctx, "*"+id+"*").Val()[0]
 		require.NoError(t, c.Persist(ctx, key).Err())
@@ -136,7 +136,7 @@ func TestFixedWindowWithWrongProcessClocks(t *testing.T) {
 			redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 				const per = 200 * time.Millisecond
 				c, id := s.Client(t), redistest.ID()
-				l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.Limit{Events: 3, Per: per}, nil))
+				l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.Limit{Events: 3, Per: per}, calm))
 				ratelimit.Skew(l, skew)
 				sent := redistest.Count(c)
 				for range 3 {
@@ -173,7 +173,7 @@ func TestFixedWindowEndsUnderFire(t *testing.T) {
 	for _, skew := range []time.Duration{0, 20 * time.Millisecond, time.Hour} {
 		c := s.Client(t)
 		c.AddHook(hook)
-		l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.Limit{Events: limit, Per: per}, nil))
+		l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.Limit{Events: limit, Per: per}, calm))
 		ratelimit.Skew(l, skew)
 		limiters = append(limiters, l)
 	}
@@ -250,7 +250,7 @@ func TestFixedWindowWhereNodesClocksDiffer(t *testing.T) {
 	late.Mini.SetTime(now.Add(time.Second - 20*time.Millisecond)) // which says that it has not, and so is the one before on that
 	c := &twoNodes{Client: s.Client(t), other: late.Client(t), second: now.Unix() % 2}
 	for _, skew := range []time.Duration{0, time.Hour, -time.Hour} {
-		l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerSecond(1000), nil))
+		l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerSecond(1000), calm))
 		ratelimit.Skew(l, skew)
 		for range 20 {
 			c.trips.Store(0)

@@ -29,8 +29,14 @@ func load(t *testing.T, c *redis.Client) {
 	for line := range strings.Lines(fixture) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 			var args []any
-			for _, word := range strings.Fields(line) {
-				args = append(args, word)
+			for i, part := range strings.Split(line, `"`) { // every second one is quoted
+				words := []string{part}
+				if i%2 == 0 {
+					words = strings.Fields(part)
+				}
+				for _, word := range words {
+					args = append(args, word)
+				}
 			}
 			require.NoError(t, c.Do(ctx, args...).Err(), line)
 		}
@@ -43,14 +49,21 @@ func TestFixtureIsRead(t *testing.T) {
 	c := s.Client(t)
 	load(t, c)
 	for name, l := range map[string]*ratelimit.Limiter{
-		"fixed window":   must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerMinute(5), nil)),
-		"of ten seconds": must(t)(ratelimit.NewFixedWindow(c, ratelimit.Limit{Events: 5, Per: 10 * time.Second}, &ratelimit.Options{Name: "api"})),
-		"sliding window": must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerMinute(5), nil)),
+		"fixed window":   must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerMinute(5), calm)),
+		"of ten seconds": must(t)(ratelimit.NewFixedWindow(c, ratelimit.Limit{Events: 5, Per: 10 * time.Second}, &ratelimit.Options{Timeout: -1, Name: "api"})),
+		"sliding window": must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerMinute(5), calm)),
 	} {
 		require.EqualValues(t, 2, peek(t, l, "user42").Remaining, name)
 		require.False(t, take(t, l, "user42", 3).Allowed, name)
 		require.True(t, take(t, l, "user42", 2).Allowed, name)
 	}
+	counter := must(t)(ratelimit.NewSlidingCounter(c, ratelimit.PerMinute(5), calm))
+	require.EqualValues(t, 3, peek(t, counter, "user42").Remaining)
+	bucket := must(t)(ratelimit.NewTokenBucket(c, ratelimit.PerMinute(30), calm))
+	require.Equal(t, 6*time.Second, peek(t, bucket, "user42").ResetAfter)
+	odd := must(t)(ratelimit.NewTokenBucket(c, ratelimit.PerSecond(7), &ratelimit.Options{Timeout: -1, Name: "api"}))
+	require.EqualValues(t, 4, peek(t, odd, "user42").Remaining)
+	require.Equal(t, 428572*time.Microsecond, peek(t, odd, "user42").ResetAfter)
 }
 
 func TestFixtureIsWhatIsWritten(t *testing.T) {
@@ -58,18 +71,24 @@ func TestFixtureIsWhatIsWritten(t *testing.T) {
 	want, got := at(t), at(t)
 	load(t, want.Client(t))
 	c := got.Client(t)
-	sliding := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerMinute(5), nil))
-	got.Advance(t, -500*time.Millisecond)
+	counter := must(t)(ratelimit.NewSlidingCounter(c, ratelimit.PerMinute(5), calm))
+	got.Advance(t, -time.Minute)
+	take(t, counter, "user42", 2)
+	sliding := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerMinute(5), calm))
+	got.Advance(t, 59500*time.Millisecond)
 	take(t, sliding, "user42", 1)
 	got.Advance(t, 500*time.Millisecond)
 	take(t, sliding, "user42", 2)
+	take(t, counter, "user42", 1)
 	for _, l := range []*ratelimit.Limiter{
-		must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerMinute(5), nil)),
-		must(t)(ratelimit.NewFixedWindow(c, ratelimit.Limit{Events: 5, Per: 10 * time.Second}, &ratelimit.Options{Name: "api"})),
+		must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerMinute(5), calm)),
+		must(t)(ratelimit.NewFixedWindow(c, ratelimit.Limit{Events: 5, Per: 10 * time.Second}, &ratelimit.Options{Timeout: -1, Name: "api"})),
 	} {
 		take(t, l, "user42", 1)
 		take(t, l, "user42", 2)
 	}
+	take(t, must(t)(ratelimit.NewTokenBucket(c, ratelimit.PerMinute(30), calm)), "user42", 3)
+	take(t, must(t)(ratelimit.NewTokenBucket(c, ratelimit.PerSecond(7), &ratelimit.Options{Timeout: -1, Name: "api"})), "user42", 3)
 	require.Equal(t, dump(t, want.Client(t)), dump(t, c))
 }
 

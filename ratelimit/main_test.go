@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"time"
@@ -23,8 +24,38 @@ var ctx = context.Background()
 type constructor func(redispatterns.Client, ratelimit.Limit, *ratelimit.Options) (*ratelimit.Limiter, error)
 
 var algorithms = map[string]constructor{
-	"fixed window":   ratelimit.NewFixedWindow,
-	"sliding window": ratelimit.NewSlidingWindow,
+	"fixed window":    calmly(ratelimit.NewFixedWindow),
+	"sliding window":  calmly(ratelimit.NewSlidingWindow),
+	"sliding counter": calmly(ratelimit.NewSlidingCounter),
+	"token bucket":    calmly(ratelimit.NewTokenBucket),
+	"multi":           calmly(multi(ratelimit.SlidingCounter, ratelimit.FixedWindow)),
+	"multi of bucket": calmly(multi(ratelimit.TokenBucket)),
+}
+
+// calm are the options of tests that a busy machine must not disturb.
+var calm = &ratelimit.Options{Timeout: -1}
+
+// calmly sets no Timeout where the options name none.
+func calmly(build constructor) constructor {
+	return func(c redispatterns.Client, limit ratelimit.Limit, opts *ratelimit.Options) (*ratelimit.Limiter, error) {
+		o := *calm
+		if opts != nil {
+			o = *opts
+			o.Timeout = cmp.Or(opts.Timeout, calm.Timeout)
+		}
+		return build(c, limit, &o)
+	}
+}
+
+// multi is NewMulti with a rule of the same limit for each algorithm.
+func multi(of ...ratelimit.Algorithm) constructor {
+	return func(c redispatterns.Client, limit ratelimit.Limit, opts *ratelimit.Options) (*ratelimit.Limiter, error) {
+		var rules []ratelimit.Rule
+		for i, algorithm := range of {
+			rules = append(rules, ratelimit.Rule{Name: string(rune('a' + i)), Limit: limit, Algorithm: algorithm})
+		}
+		return ratelimit.NewMulti(c, rules, opts)
+	}
 }
 
 // eachAlgorithm runs fn for every algorithm on both servers, in parallel.

@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -27,14 +26,9 @@ const maxLogged = 1000
 //
 // A request whose reply is lost is sent again by go-redis and counts once.
 func NewSlidingWindow(client redispatterns.Client, limit Limit, opts *Options) (*Limiter, error) {
-	k, err := newKeys(client, opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := limit.check(); err != nil {
-		return nil, err
-	}
-	return &Limiter{algorithm: &slidingWindow{keys: k, limit: box(limit)}, limit: limit}, nil
+	return newLimiter(client, one(limit), opts, func(k keys) algorithm {
+		return &slidingWindow{keys: k, limit: box(limit)}
+	})
 }
 
 type slidingWindow struct {
@@ -42,31 +36,44 @@ type slidingWindow struct {
 	limit boxed
 }
 
-func (s *slidingWindow) take(ctx context.Context, id string, limit Limit, n int64) (Result, error) {
-	key, b := s.prefix+id, s.limit.of(limit)
-	reply, err := slidingWindowScript.Ints(ctx, s.client, 3, []string{key}, n, b.events, b.per, requestNumber())
+func (s *slidingWindow) check(_ int, limit Limit) error { return limit.check() }
+
+func (s *slidingWindow) most(_ int, limit Limit) int64 { return min(limit.Events, maxLogged) }
+
+func (s *slidingWindow) take(ctx context.Context, id string, limits []Limit, n int64) (Result, error) {
+	key, b, number := s.prefix+id, s.limit.of(limits[0]), requestNumber()
+	reply, err := slidingWindowScript.Ints(ctx, s.client, 3, []string{key}, n, b.events, b.per, number)
 	if err != nil {
-		return Result{}, fmt.Errorf("key %q: %w", key, err)
+		return Result{}, keyed(key, err)
 	}
-	return decided(limit.Events, reply[0], time.Duration(reply[1])*time.Microsecond, time.Duration(reply[2])*time.Microsecond), nil
+	retry, reset := time.Duration(reply[1])*time.Microsecond, time.Duration(reply[2])*time.Microsecond
+	r := decided(standing(limits[0], reply[0], retry, reset), n, retry == 0)
+	if r.Allowed && n > 0 {
+		r.taken = &taken{number: number}
+	}
+	return r, nil
 }
 
-func (s *slidingWindow) reset(ctx context.Context, id string) error { return s.del(ctx, s.prefix+id) }
+// refund removes the request's entries; which a repetition finds removed.
+func (s *slidingWindow) refund(ctx context.Context, t *taken) error {
+	key := s.prefix + t.id
+	args := make([]any, 0, 2+t.n)
+	args = append(args, "zrem", key)
+	for i := range t.n {
+		args = append(args, t.number+i)
+	}
+	cmd := redis.NewIntCmd(ctx, args...)
+	_ = s.client.Process(ctx, cmd)
+	return keyed(key, cmd.Err())
+}
 
-func (s *slidingWindow) most(limit Limit) int64 { return min(limit.Events, maxLogged) }
+func (s *slidingWindow) reset(ctx context.Context, id string, _ []Limit) error {
+	return s.del(ctx, s.prefix+id)
+}
 
 // requestNumber names a request's entries: 19 digits, as many as fit the 64-bit integer that Redis stores compactly, the
 // last three left to count with.
 func requestNumber() int64 {
 	const least, most = 1_000_000_000_000_000, 9_223_372_036_854_775
 	return (least + rand.Int64N(most-least)) * 1000
-}
-
-func (k keys) del(ctx context.Context, key string) error {
-	cmd := redis.NewIntCmd(ctx, "del", key)
-	_ = k.client.Process(ctx, cmd)
-	if err := cmd.Err(); err != nil {
-		return fmt.Errorf("key %q: %w", key, err)
-	}
-	return nil
 }

@@ -17,7 +17,7 @@ func TestSlidingWindowWritesTheCoursesKey(t *testing.T) {
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t)
 		c := s.Client(t)
-		l := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerMinute(5), nil))
+		l := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerMinute(5), calm))
 		before := s.Now(t).UnixMicro()
 		take(t, l, "user42", 1)
 		take(t, l, "user42", 3)
@@ -44,7 +44,7 @@ func TestSlidingWindowHoldsInEveryWindow(t *testing.T) {
 	const per, limit = 100 * time.Millisecond, 50
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		c, id := s.Client(t), redistest.ID()
-		l := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.Limit{Events: limit, Per: per}, nil))
+		l := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.Limit{Events: limit, Per: per}, calm))
 		seen := map[string]float64{}
 		var mu sync.Mutex
 		note := func() {
@@ -84,7 +84,7 @@ func TestSlidingWindowCosts(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		c, id := s.Client(t), redistest.ID()
-		l := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerDay(2000), nil))
+		l := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerDay(2000), calm))
 		_, err := l.AllowN(ctx, id, 1001)
 		require.ErrorIs(t, err, ratelimit.ErrCost)
 		for i, n := range []int64{1000, 500, 499, 1} {
@@ -101,7 +101,7 @@ func TestSlidingWindowWhenTheServersClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	s := redistest.Mini(t)
 	c := s.Client(t)
-	l := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerSecond(3), nil))
+	l := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerSecond(3), calm))
 	take(t, l, "u", 2)
 	s.Advance(t, 300*time.Millisecond)
 	take(t, l, "u", 1)
@@ -121,7 +121,7 @@ func TestSlidingWindowMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Real(t)
 	c, id := s.Client(t), redistest.ID()
-	l := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerHour(128), nil))
+	l := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerHour(128), calm))
 	for range 128 {
 		take(t, l, id, 1)
 	}
@@ -129,15 +129,4 @@ func TestSlidingWindowMemory(t *testing.T) {
 	many := redistest.ID()
 	take(t, l, many, 128)
 	require.LessOrEqual(t, c.MemoryUsage(ctx, "ratelimit:"+many).Val(), int64(128*25))
-}
-
-func TestFixedWindowMemory(t *testing.T) {
-	t.Parallel()
-	s := redistest.Real(t)
-	c := s.Client(t)
-	l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerHour(1_000_000), nil))
-	take(t, l, "user42", 100_000)
-	for _, key := range c.Keys(ctx, "ratelimit:user42*").Val() {
-		require.LessOrEqual(t, c.MemoryUsage(ctx, key).Val(), int64(90), key)
-	}
 }

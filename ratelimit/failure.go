@@ -1,0 +1,226 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// FailurePolicy says what a decision is when Redis cannot answer.
+type FailurePolicy uint8
+
+const (
+	FailWithError FailurePolicy = iota // no decision: an error that matches ErrUnavailable
+	FailOpen                           // allow, Result.Reason == ReasonUnavailable
+	FailClosed                         // deny, Result.Reason == ReasonUnavailable
+)
+
+const (
+	defaultTimeout = 500 * time.Millisecond
+	maxParked      = 64                     // calls that were given up and still wait for Redis
+	manyFailures   = 5                      // in a row, and
+	quiet          = 100 * time.Millisecond // for so long no answer at all: the circuit opens
+	probeEvery     = 200 * time.Millisecond // then one call in so long tries Redis
+)
+
+// guard stands between a decision and a Redis that does not answer.
+type guard struct {
+	timeout time.Duration // negative: as long as the client takes
+	base    time.Time
+	timers  sync.Pool
+	parked  atomic.Int64
+
+	failures atomic.Int64           // since the last answer
+	answered atomic.Int64           // when that was: nanoseconds since base
+	probe    atomic.Int64           // when Redis may be tried again, while the circuit is open; 0: it is closed
+	cause    atomic.Pointer[string] // what the last failure was
+}
+
+func newGuard(timeout time.Duration) *guard {
+	if timeout == 0 {
+		timeout = defaultTimeout
+	}
+	return &guard{timeout: timeout, base: time.Now(), timers: sync.Pool{New: func() any {
+		t := time.NewTimer(time.Hour)
+		t.Stop()
+		return t
+	}}}
+}
+
+// take asks the algorithm, for as long as the timeout and ctx allow, and not at all while Redis is known not to answer.
+func (l *Limiter) take(ctx context.Context, id string, limits []Limit, n int64) (Result, error) {
+	g := l.guard
+	if err := g.closed(); err != nil {
+		return Result{}, err
+	}
+	var r Result
+	var err error
+	if g.timeout < 0 {
+		r, err = l.algorithm.take(ctx, id, limits, n)
+		if err != nil {
+			err = unavailable(err)
+		}
+	} else {
+		r, err = l.takeInTime(ctx, id, limits, n)
+	}
+	g.saw(ctx, err)
+	return r, err
+}
+
+// call is a decision under way, and its context: that of the caller, with an earlier deadline.
+type call struct {
+	context.Context
+	deadline time.Time
+
+	limiter *Limiter
+	id      string
+	limits  []Limit
+	n       int64
+
+	result Result
+	err    error
+	done   chan struct{}
+	over   atomic.Bool // who sets it first: the call has ended, or the caller has gone
+}
+
+func (c *call) Deadline() (time.Time, bool) {
+	if d, ok := c.Context.Deadline(); ok && d.Before(c.deadline) {
+		return d, true
+	}
+	return c.deadline, true
+}
+
+func (c *call) run() {
+	c.result, c.err = c.limiter.algorithm.take(c, c.id, c.limits, c.n)
+	if c.over.CompareAndSwap(false, true) {
+		close(c.done)
+		return
+	}
+	c.limiter.guard.parked.Add(-1)
+}
+
+// takeInTime runs the call in a goroutine of its own: a client that does not end a read with its context, as go-redis does
+// not unless it is told to, cannot be left otherwise. Calls that were left are parked until the client gives them up: those
+// that are under way when Redis falls silent, and no more once there are maxParked.
+func (l *Limiter) takeInTime(ctx context.Context, id string, limits []Limit, n int64) (Result, error) {
+	g := l.guard
+	if g.parked.Load() >= maxParked {
+		return Result{}, fmt.Errorf("%w: %d calls wait for Redis", ErrUnavailable, maxParked)
+	}
+	c := &call{
+		Context: ctx, deadline: time.Now().Add(g.timeout), limiter: l, id: id, limits: limits, n: n, done: make(chan struct{}),
+	}
+	go c.run()
+	t := g.timers.Get().(*time.Timer)
+	t.Reset(g.timeout)
+	defer func() {
+		t.Stop()
+		g.timers.Put(t)
+	}()
+	var err error
+	select {
+	case <-c.done:
+	case <-t.C:
+		err = fmt.Errorf("no reply within %v: %w", g.timeout, os.ErrDeadlineExceeded)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err == nil || !c.leave() {
+		if c.err != nil {
+			return Result{}, unavailable(c.err)
+		}
+		return c.result, nil
+	}
+	if n == 0 { // a look leaves nothing behind
+		return Result{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return Result{}, fmt.Errorf("%w: %w", ErrUnknown, err)
+}
+
+// leave parks the call, unless it has just ended.
+func (c *call) leave() bool {
+	c.limiter.guard.parked.Add(1)
+	if c.over.CompareAndSwap(false, true) {
+		return true
+	}
+	c.limiter.guard.parked.Add(-1)
+	<-c.done
+	return false
+}
+
+// closed is an error while the circuit is open and it is not yet time to try.
+func (g *guard) closed() error {
+	probe := g.probe.Load()
+	if probe == 0 {
+		return nil
+	}
+	now := int64(time.Since(g.base))
+	if now >= probe && g.probe.CompareAndSwap(probe, now+int64(probeEvery)) {
+		return nil
+	}
+	return &openError{cause: *g.cause.Load()}
+}
+
+// openError is what an open circuit costs: an allocation.
+type openError struct{ cause string }
+
+func (e *openError) Error() string {
+	return ErrUnavailable.Error() + ": not asked, since it does not answer: " + e.cause
+}
+
+func (e *openError) Unwrap() error { return ErrUnavailable }
+
+// saw opens and closes the circuit. Redis has answered where it answered an error: then nobody waits for it.
+func (g *guard) saw(ctx context.Context, err error) {
+	switch {
+	case err == nil || answer(err):
+		g.answered.Store(int64(time.Since(g.base)))
+		if g.failures.Load() != 0 {
+			g.failures.Store(0)
+			g.probe.Store(0)
+		}
+	case ctx.Err() == context.Canceled: // the caller's doing
+	default:
+		now := int64(time.Since(g.base))
+		cause := err.Error()
+		g.cause.Store(&cause)
+		if g.failures.Add(1) >= manyFailures && now-g.answered.Load() >= int64(quiet) {
+			g.probe.Store(now + int64(probeEvery))
+		}
+	}
+}
+
+// answer says whether err is what Redis said, or says how quickly it said something.
+func answer(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) || errors.Is(err, errNoWindow)
+}
+
+// failed is the policy's decision. Whoever has given up himself is told so instead.
+func (l *Limiter) failed(ctx context.Context, err error) (Result, error) {
+	if ctx.Err() == context.Canceled || l.options.OnFailure == FailWithError {
+		return Result{}, err
+	}
+	r := Result{Limit: l.limits[0].burst(), Reason: ReasonUnavailable}
+	if l.options.OnFailure == FailOpen {
+		r.Allowed = true
+	} else {
+		r.RetryAfter = probeEvery
+	}
+	return r, nil
+}
+
+// Event is what [Options.Observe] sees: a decision, or that there is none.
+type Event struct {
+	Name   string // of the limiter
+	ID     string
+	Result Result
+	Err    error // what was wrong with Redis, also where a FailurePolicy decided
+	Took   time.Duration
+}
