@@ -28,6 +28,7 @@ func TestAllocations(t *testing.T) {
 		"read":               {func() error { _, err := store.Load(ctx, sess.Token()); return err }, 40},
 		"read that renews":   {func() error { _, err := renewing.Load(ctx, sess.Token()); return err }, 40},
 		"change and save":    {func() error { return changeAndSave(store, sess.Token()) }, 60},
+		"update":             {func() error { return store.Update(ctx, sess, increment) }, 60},
 		"create and destroy": {func() error { return createAndDestroy(store) }, 60},
 	} {
 		require.NoError(t, tt.op())
@@ -163,6 +164,27 @@ func BenchmarkByHand(b *testing.B) {
 			return nil
 		})
 		if err != nil || len(all.Val()) == 0 {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkUpdate(b *testing.B) {
+	benchmark(b, nil, func(store *session.Store[user], token string) error {
+		sess, err := store.Load(ctx, token)
+		if err != nil {
+			return err
+		}
+		return store.Update(ctx, sess, increment)
+	})
+}
+
+func BenchmarkRotate(b *testing.B) {
+	store := newStore[user](b, redistest.Real(b).Client(b), nil)
+	sess := create(b, store, tanaka)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := store.Rotate(ctx, sess); err != nil {
 			b.Fatal(err)
 		}
 	}
