@@ -2,6 +2,7 @@ package session
 
 import (
 	"reflect"
+	"slices"
 )
 
 // changes of a session's hash. A nil *changes is none.
@@ -63,6 +64,19 @@ func (c *changes) len() int {
 		return 0
 	}
 	return len(c.set) + len(c.delete)
+}
+
+// value is what a field is changed to, "" where it is deleted; ok is false where it is not changed.
+func (c *changes) value(name string) (value string, ok bool) {
+	if c == nil {
+		return "", false
+	}
+	for i := 0; i < len(c.set); i += 2 {
+		if c.set[i] == name {
+			return c.set[i+1], true
+		}
+	}
+	return "", slices.Contains(c.delete, name)
 }
 
 // appendTo appends the fields as scripts take them: how many to delete, which, and what to set.

@@ -230,3 +230,33 @@ func ExampleStore_Rotate() {
 	// true
 	// {UserID:42 Items:3 Lang:}
 }
+
+func ExampleStore_DestroyAll() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	sessions, err := session.New[Cart](rdb, &session.Options{Prefix: "shop:session:", UserField: "user_id"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	var last *session.Session[Cart]
+	for _, lang := range []string{"ja", "en", "de"} { // on three devices
+		if last, err = sessions.Create(ctx, Cart{UserID: 42, Lang: lang}); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	n, err := sessions.DestroyAll(ctx, "42", last.ID)
+	fmt.Println(n, err)
+
+	devices, err := sessions.List(ctx, "42")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, sess := range devices {
+		fmt.Println(sess.Data.Lang)
+	}
+	// Output:
+	// 2 <nil>
+	// de
+}

@@ -33,6 +33,11 @@ type Options struct {
 	// right where the rights of the session grow: at a login and the like.
 	Grace time.Duration
 
+	// UserField turns on an index of each user's sessions, for List and DestroyAll: it is the field of T, by the name in its
+	// tag, that names the user. Sessions in which it is zero are nobody's. Every server must set the same, and a change of
+	// Lifetime to less must wait until the sessions of before have ended. Defaults to "": no index.
+	UserField string
+
 	// MaxBytes is how many bytes the names and values of a session's fields may have together. Defaults to 16 KiB; negative
 	// means no bound.
 	MaxBytes int

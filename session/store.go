@@ -88,6 +88,7 @@ type Store[T any] struct {
 	opts   Options
 	plan   plan
 	idle   string // IdleTimeout in ms, as scripts take it
+	nobody string // what the user field holds where the session is nobody's
 	now    func() time.Time
 }
 
@@ -110,9 +111,13 @@ func New[T any](client redispatterns.Client, opts *Options) (*Store[T], error) {
 	if err != nil {
 		return nil, fmt.Errorf("session: new: %w", err)
 	}
-	return &Store[T]{
-		client: client, opts: o, plan: p, idle: milliseconds(o.IdleTimeout), now: time.Now,
-	}, nil
+	s := &Store[T]{client: client, opts: o, plan: p, idle: milliseconds(o.IdleTimeout), now: time.Now}
+	if o.UserField != "" {
+		if s.nobody, err = nobodyOf[T](p, o.UserField); err != nil {
+			return nil, fmt.Errorf("session: new: %w", err)
+		}
+	}
+	return s, nil
 }
 
 // Create makes a session with a new ID and a new secret; hand its Token to the user. It takes nothing from the user that
@@ -140,6 +145,11 @@ func (s *Store[T]) Create(ctx context.Context, data T) (*Session[T], error) {
 	}
 	if err := s.checkSize(size); err != nil {
 		return nil, fmt.Errorf("session: create: %w", err)
+	}
+	if user := s.userIn(hash); user != "" {
+		if err := s.enter(ctx, user, id); err != nil {
+			return nil, fmt.Errorf("session: create %q: %w", key, err)
+		}
 	}
 	sent := s.now()
 	created, err := createScript.Int(ctx, s.client, []string{key}, args...)
@@ -219,7 +229,10 @@ func (s *Store[T]) loadAndTouch(ctx context.Context, sess *Session[T], secret se
 	for i := 0; i < last; i += 2 {
 		hash[reply[i]] = reply[i+1]
 	}
-	return s.fill(sess, hash, sent, time.Duration(left)*time.Millisecond)
+	if err := s.fill(sess, hash, sent, time.Duration(left)*time.Millisecond); err != nil {
+		return err
+	}
+	return s.indexed(ctx, sess, nil, func() error { return nil })
 }
 
 // ByID returns a session by its ID, for administration: it asks for no secret, and renews nothing. The session has no Token.
@@ -244,10 +257,26 @@ func (s *Store[T]) Touch(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return fmt.Errorf("session: touch: %w", err)
 	}
-	if _, err := s.write(ctx, saveScript, id, "", nil); err != nil {
+	if err := s.touch(ctx, id); err != nil {
 		return fmt.Errorf("session: touch %q: %w", s.key(id), err)
 	}
 	return nil
+}
+
+func (s *Store[T]) touch(ctx context.Context, id string) error {
+	if s.opts.UserField != "" && s.opts.Lifetime < 0 { // the index is to be renewed, and Redis knows whose
+		hash, _, err := s.read(ctx, id)
+		if err != nil {
+			return err
+		}
+		if user := s.userIn(hash); user != "" {
+			if err := s.enter(ctx, user, id); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := s.write(ctx, saveScript, id, "", nil)
+	return err
 }
 
 // Destroy ends a session: the logout. That there is none is no error; only what cannot be an ID, a token say, is ErrNotFound.
@@ -255,8 +284,12 @@ func (s *Store[T]) Destroy(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return fmt.Errorf("session: destroy: %w", err)
 	}
-	if _, err := destroyScript.Int(ctx, s.client, []string{s.key(id)}); err != nil {
+	_, user, err := s.destroy(ctx, id, "")
+	if err != nil {
 		return fmt.Errorf("session: destroy %q: %w", s.key(id), err)
+	}
+	if user != "" && user != s.nobody {
+		s.leave(ctx, user, 0, entry{id: id})
 	}
 	return nil
 }
@@ -265,24 +298,56 @@ func (s *Store[T]) key(id string) string { return s.opts.Prefix + id }
 
 // read asks for a session's hash and for what it has left, in one round trip.
 func (s *Store[T]) read(ctx context.Context, id string) (map[string]string, time.Duration, error) {
-	if err := ctx.Err(); err != nil {
+	f := s.find(ctx, id)
+	if err := s.ask(ctx, f); err != nil {
 		return nil, 0, err
 	}
-	var key any = s.key(id) // boxed once
-	all, ttl := redis.NewMapStringStringCmd(ctx, "hgetall", key), redis.NewIntCmd(ctx, "pttl", key)
-	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		_ = p.Process(ctx, all)
-		return p.Process(ctx, ttl)
-	})
-	if err != nil {
-		return nil, 0, err
-	}
-	const gone = -2 // between the two commands
-	if all.Val()[fieldVersion] == "" || ttl.Val() == gone {
+	if !f.exists() {
 		return nil, 0, ErrNotFound
 	}
-	return all.Val(), time.Duration(ttl.Val()) * time.Millisecond, nil
+	return f.hash(), f.left(), nil
 }
+
+// readAll is read of several sessions in one round trip, or one to each node.
+func (s *Store[T]) readAll(ctx context.Context, ids []string) ([]found, error) {
+	all := make([]found, len(ids))
+	for i, id := range ids {
+		all[i] = s.find(ctx, id)
+	}
+	return all, s.ask(ctx, all...)
+}
+
+// found is what is asked of a session and, after ask, what the answer was.
+type found struct {
+	all *redis.MapStringStringCmd
+	ttl *redis.IntCmd
+}
+
+func (s *Store[T]) find(ctx context.Context, id string) found {
+	var key any = s.key(id) // boxed once
+	return found{redis.NewMapStringStringCmd(ctx, "hgetall", key), redis.NewIntCmd(ctx, "pttl", key)}
+}
+
+func (s *Store[T]) ask(ctx context.Context, questions ...found) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, f := range questions {
+			_ = p.Process(ctx, f.all)
+			_ = p.Process(ctx, f.ttl)
+		}
+		return nil
+	})
+	return err
+}
+
+// exists says whether it is a session, and did not end between the two commands.
+func (f found) exists() bool { return f.all.Val()[fieldVersion] != "" && f.ttl.Val() != -2 }
+
+func (f found) hash() map[string]string { return f.all.Val() }
+
+func (f found) left() time.Duration { return time.Duration(f.ttl.Val()) * time.Millisecond }
 
 // fill makes sess what Redis holds. left was right at some time after sent.
 func (s *Store[T]) fill(sess *Session[T], hash map[string]string, sent time.Time, left time.Duration) error {

@@ -34,13 +34,15 @@ func (s *Store[T]) Save(ctx context.Context, sess *Session[T]) error {
 
 // save writes changes of sess, or with none renews its idle time.
 func (s *Store[T]) save(ctx context.Context, sess *Session[T], c *changes) error {
-	sent := s.now()
-	left, err := s.write(ctx, saveScript, sess.ID, "", c)
-	if err != nil {
-		return err
-	}
-	sess.written(c, sent, left)
-	return nil
+	return s.indexed(ctx, sess, c, func() error {
+		sent := s.now()
+		left, err := s.write(ctx, saveScript, sess.ID, "", c)
+		if err != nil {
+			return err
+		}
+		sess.written(c, sent, left)
+		return nil
+	})
 }
 
 // write sends changes of a session to save.lua and returns what the session has left. It is not written where it has
@@ -70,7 +72,7 @@ func answer(left int64, err error) (time.Duration, error) {
 const (
 	updateTries   = 20
 	updateBackoff = 100 * time.Millisecond // at the most
-	unknownTries  = 3
+	unknownTries  = 6                      // a pool may hold several connections that a restart of Redis has closed
 )
 
 // Update reads sess afresh, applies fn to its data and writes what changed, provided that nobody wrote meanwhile; if
@@ -106,7 +108,11 @@ func (s *Store[T]) update(ctx context.Context, sess *Session[T], fn func(*T) err
 		if err != nil {
 			return err
 		}
-		err = s.compareAndSave(ctx, fresh, c)
+		if c == nil {
+			err = s.save(ctx, fresh, nil)
+		} else {
+			err = s.indexed(ctx, fresh, c, func() error { return s.compareAndSave(ctx, fresh, c) })
+		}
 		if err == nil {
 			*sess = *fresh
 			return nil
@@ -123,11 +129,11 @@ func (s *Store[T]) update(ctx context.Context, sess *Session[T], fn func(*T) err
 // compareAndSave writes changes of sess where its version is still the one that was read. No reply leaves open if it was
 // written. Then it is sent again: who finds its own version has written, and who finds another cannot tell.
 func (s *Store[T]) compareAndSave(ctx context.Context, sess *Session[T], c *changes) error {
-	if c == nil {
-		return s.save(ctx, sess, nil)
-	}
 	var unknown error
-	for range unknownTries {
+	for try := 1; try <= unknownTries; try++ {
+		if unknown != nil && pause(ctx, rand.N(time.Millisecond<<try)) != nil {
+			break
+		}
 		sent := s.now()
 		left, err := s.write(ctx, updateScript, sess.ID, sess.own.hash[fieldVersion], c)
 		switch {
@@ -163,7 +169,10 @@ func (s *Store[T]) Rotate(ctx context.Context, sess *Session[T]) error {
 	}
 	c, err := s.changes(sess)
 	if err == nil {
-		err = s.rotate(ctx, sess, c)
+		if c == nil {
+			c = &changes{version: newVersion()}
+		}
+		err = s.indexed(ctx, sess, c, func() error { return s.rotate(ctx, sess, c) })
 	}
 	if err != nil {
 		return fmt.Errorf("session: rotate %q: %w", s.key(sess.ID), err)
@@ -175,9 +184,6 @@ func (s *Store[T]) rotate(ctx context.Context, sess *Session[T], c *changes) err
 	_, secret, _ := splitToken(sess.Token())
 	next := newSecret()
 	from, to := hashSecret(secret), hashSecret(next)
-	if c == nil {
-		c = &changes{version: newVersion()}
-	}
 	args := append(make([]any, 0, 6+c.len()), s.idle, from.String(), to.String(), milliseconds(s.opts.Grace), c.version)
 	args = c.appendTo(args)
 	for try := 1; ; try++ {
