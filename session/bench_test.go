@@ -28,6 +28,7 @@ func TestAllocations(t *testing.T) {
 		"read":               {func() error { _, err := store.Load(ctx, sess.Token()); return err }, 40},
 		"read that renews":   {func() error { _, err := renewing.Load(ctx, sess.Token()); return err }, 40},
 		"change and save":    {func() error { return changeAndSave(store, sess.Token()) }, 60},
+		"update":             {func() error { return store.Update(ctx, sess, increment) }, 60},
 		"create and destroy": {func() error { return createAndDestroy(store) }, 60},
 	} {
 		require.NoError(t, tt.op())
@@ -49,11 +50,21 @@ func TestRoundTrips(t *testing.T) {
 		store := newStore[user](t, c, nil)
 		renewing := newStore[user](t, c, &session.Options{TouchEvery: -1})
 		due := newStore[user](t, c, &session.Options{IdleTimeout: time.Hour}) // by whose measure the session is unused since long
+		byUser := newStore[user](t, c, &session.Options{UserField: "role"})
+		mine := create(t, byUser, tanaka)
+		create(t, byUser, user{Role: "reader"})
 		sess := create(t, store, tanaka)
 		for name, tt := range map[string]struct {
 			op    func() error
 			trips int
 		}{
+			"indexed: create":  {func() error { _, err := byUser.Create(ctx, tanaka); return err }, 2},
+			"indexed: read":    {func() error { _, err := byUser.Load(ctx, mine.Token()); return err }, 1},
+			"indexed: save":    {func() error { mine.Data.UserID++; return byUser.Save(ctx, mine) }, 1},
+			"indexed: rotate":  {func() error { return byUser.Rotate(ctx, mine) }, 1},
+			"indexed: move":    {func() error { mine.Data.Role += "x"; return byUser.Save(ctx, mine) }, 4},
+			"indexed: destroy": {func() error { return byUser.Destroy(ctx, create(t, newStore[user](t, s.Client(t), nil), tanaka).ID) }, 2},
+			"indexed: list":    {func() error { _, err := byUser.List(ctx, "reader"); return err }, 2},
 			"create":           {func() error { _, err := store.Create(ctx, tanaka); return err }, 1},
 			"read":             {func() error { _, err := store.Load(ctx, sess.Token()); return err }, 1},
 			"read that renews": {func() error { _, err := renewing.Load(ctx, sess.Token()); return err }, 1},
@@ -163,6 +174,27 @@ func BenchmarkByHand(b *testing.B) {
 			return nil
 		})
 		if err != nil || len(all.Val()) == 0 {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkUpdate(b *testing.B) {
+	benchmark(b, nil, func(store *session.Store[user], token string) error {
+		sess, err := store.Load(ctx, token)
+		if err != nil {
+			return err
+		}
+		return store.Update(ctx, sess, increment)
+	})
+}
+
+func BenchmarkRotate(b *testing.B) {
+	store := newStore[user](b, redistest.Real(b).Client(b), nil)
+	sess := create(b, store, tanaka)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := store.Rotate(ctx, sess); err != nil {
 			b.Fatal(err)
 		}
 	}

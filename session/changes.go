@@ -1,16 +1,21 @@
 package session
 
-import "reflect"
+import (
+	"reflect"
+	"slices"
+)
 
 // changes of a session's hash. A nil *changes is none.
 type changes struct {
-	set    []string // name, value, name, value
-	delete []string
+	version string
+	set     []string // name, value, name, value
+	delete  []string
 }
 
-// changes are those that were made to sess.Data since its hash was read or written.
+// changes are those that were made to sess.Data since its hash was read or written, nil if there are none.
 func (s *Store[T]) changes(sess *Session[T]) (*changes, error) {
 	var c changes
+	size := 0
 	data := reflect.ValueOf(&sess.Data).Elem()
 	for i := range s.plan {
 		f := &s.plan[i]
@@ -18,12 +23,15 @@ func (s *Store[T]) changes(sess *Session[T]) (*changes, error) {
 		if err != nil {
 			return nil, err
 		}
+		if ok {
+			size += len(f.name) + len(text)
+		}
 		stored, was := sess.own.hash[f.name]
 		if ok == was && text == stored {
 			continue
 		}
 		// Another writer may have put the same value otherwise ("true" for 1), or left a field out that is zero.
-		if text2, ok2, err := s.normal(f, stored, was); err == nil && ok == ok2 && text == text2 {
+		if same, present, err := s.normal(f, stored, was); err == nil && ok == present && text == same {
 			continue
 		}
 		if ok {
@@ -35,8 +43,8 @@ func (s *Store[T]) changes(sess *Session[T]) (*changes, error) {
 	if len(c.set)+len(c.delete) == 0 {
 		return nil, nil
 	}
-	c.set = append(c.set, fieldVersion, newVersion())
-	return &c, nil
+	c.version = newVersion()
+	return &c, s.checkSize(size)
 }
 
 // normal is what this store would have written where it read text, or nothing.
@@ -58,7 +66,20 @@ func (c *changes) len() int {
 	return len(c.set) + len(c.delete)
 }
 
-// appendTo appends what save.lua takes.
+// value is what a field is changed to, "" where it is deleted; ok is false where it is not changed.
+func (c *changes) value(name string) (value string, ok bool) {
+	if c == nil {
+		return "", false
+	}
+	for i := 0; i < len(c.set); i += 2 {
+		if c.set[i] == name {
+			return c.set[i+1], true
+		}
+	}
+	return "", slices.Contains(c.delete, name)
+}
+
+// appendTo appends the fields as scripts take them: how many to delete, which, and what to set.
 func (c *changes) appendTo(args []any) []any {
 	if c == nil {
 		return append(args, 0)
@@ -78,6 +99,7 @@ func (c *changes) apply(hash map[string]string) {
 	if c == nil {
 		return
 	}
+	hash[fieldVersion] = c.version
 	for _, name := range c.delete {
 		delete(hash, name)
 	}

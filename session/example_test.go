@@ -178,3 +178,85 @@ func ExampleStore_Destroy() {
 	fmt.Println(errors.Is(sessions.Save(ctx, sess), session.ErrNotFound), rdb.Exists(ctx, "session:"+sess.ID).Val())
 	// Output: true 0
 }
+
+func ExampleStore_Update() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	sessions, err := session.New[Cart](rdb, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	sess, err := sessions.Create(ctx, Cart{UserID: 42, Items: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// Right however many requests do it at the same time.
+	err = sessions.Update(ctx, sess, func(c *Cart) error {
+		c.Items++
+		return nil
+	})
+	fmt.Println(sess.Data.Items, err)
+	// Output: 2 <nil>
+}
+
+func ExampleStore_Rotate() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	sessions, err := session.New[Cart](rdb, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	sess, err := sessions.Create(ctx, Cart{Items: 3}) // of somebody who has not logged in
+	if err != nil {
+		log.Fatal(err)
+	}
+	before := sess.Token()
+
+	sess.Data.UserID = 42 // the login
+	if err := sessions.Rotate(ctx, sess); err != nil {
+		log.Fatal(err)
+	}
+	_, err = sessions.Load(ctx, before)
+	fmt.Println(errors.Is(err, session.ErrNotFound))
+	sess, err = sessions.Load(ctx, sess.Token())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%+v\n", sess.Data)
+	// Output:
+	// true
+	// {UserID:42 Items:3 Lang:}
+}
+
+func ExampleStore_DestroyAll() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	sessions, err := session.New[Cart](rdb, &session.Options{Prefix: "shop:session:", UserField: "user_id"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	var last *session.Session[Cart]
+	for _, lang := range []string{"ja", "en", "de"} { // on three devices
+		if last, err = sessions.Create(ctx, Cart{UserID: 42, Lang: lang}); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	n, err := sessions.DestroyAll(ctx, "42", last.ID)
+	fmt.Println(n, err)
+
+	devices, err := sessions.List(ctx, "42")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, sess := range devices {
+		fmt.Println(sess.Data.Lang)
+	}
+	// Output:
+	// 2 <nil>
+	// de
+}

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,4 +81,38 @@ func requireGone(t testing.TB, c redis.Cmdable, id string) {
 	n, err := c.Exists(context.Background(), "session:"+id).Result()
 	require.NoError(t, err)
 	require.Zero(t, n, "the key is there")
+}
+
+// beforeScript runs before each script that a client sends, and afterScript after it.
+type (
+	beforeScript func()
+	afterScript  func()
+)
+
+func (beforeScript) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (beforeScript) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (afterScript) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (afterScript) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (b beforeScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			b()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (a afterScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			a()
+		}
+		return err
+	}
 }

@@ -9,6 +9,7 @@ const (
 	defaultPrefix   = "session:"
 	defaultIdle     = 30 * time.Minute
 	defaultLifetime = 12 * time.Hour
+	defaultMaxBytes = 16 << 10
 )
 
 // Options of a [Store]. Nil options and zero fields mean the defaults.
@@ -27,6 +28,19 @@ type Options struct {
 	// used may therefore expire up to TouchEvery before its IdleTimeout. Defaults to a thirtieth of IdleTimeout, at most one
 	// minute; negative means that every use renews it.
 	TouchEvery time.Duration
+
+	// Grace is how long the token before a Rotate stays good, for requests that were under way. Defaults to 0, which is
+	// right where the rights of the session grow: at a login and the like.
+	Grace time.Duration
+
+	// UserField turns on an index of each user's sessions, for List and DestroyAll: it is the field of T, by the name in its
+	// tag, that names the user. Sessions in which it is zero are nobody's. Every server must set the same, and a change of
+	// Lifetime to less must wait until the sessions of before have ended. Defaults to "": no index.
+	UserField string
+
+	// MaxBytes is how many bytes the names and values of a session's fields may have together. Defaults to 16 KiB; negative
+	// means no bound.
+	MaxBytes int
 }
 
 // withDefaults is a copy of o, which may be nil, with its zero fields filled, or what is wrong with it.
@@ -47,6 +61,9 @@ func (o *Options) withDefaults() (Options, error) {
 	if opts.TouchEvery == 0 {
 		opts.TouchEvery = min(opts.IdleTimeout/30, time.Minute)
 	}
+	if opts.MaxBytes == 0 {
+		opts.MaxBytes = defaultMaxBytes
+	}
 	switch {
 	case opts.IdleTimeout < time.Millisecond:
 		return opts, fmt.Errorf("option IdleTimeout: %v is under 1ms", opts.IdleTimeout)
@@ -54,6 +71,8 @@ func (o *Options) withDefaults() (Options, error) {
 		return opts, fmt.Errorf("option Lifetime: %v is under 1ms", opts.Lifetime)
 	case opts.TouchEvery >= opts.IdleTimeout:
 		return opts, fmt.Errorf("option TouchEvery: %v is not less than IdleTimeout, %v", opts.TouchEvery, opts.IdleTimeout)
+	case opts.Grace < 0 || 0 < opts.Grace && opts.Grace < time.Millisecond:
+		return opts, fmt.Errorf("option Grace: %v is under 1ms", opts.Grace)
 	}
 	return opts, nil
 }

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ func TestNewRefuses(t *testing.T) {
 			session.Options{IdleTimeout: time.Minute, TouchEvery: time.Minute},
 			"session: new: option TouchEvery: 1m0s is not less than IdleTimeout, 1m0s",
 		},
+		"grace": {session.Options{Grace: -1}, "session: new: option Grace: -1ns is under 1ms"},
 	} {
 		_, err := session.New[user](c, &tt.opts)
 		require.EqualError(t, err, tt.want, name)
@@ -51,7 +53,40 @@ func TestArgumentsAreCheckedBeforeAnythingIsSent(t *testing.T) {
 	store := newStore[user](t, c, nil)
 	require.ErrorContains(t, store.Save(ctx, nil), "not one that a Store returned")
 	require.ErrorContains(t, store.Save(ctx, &session.Session[user]{ID: redistest.ID()[:20]}), "not one that a Store returned")
+	for _, odd := range []*session.Session[user]{nil, {}, {ID: redistest.ID()[:20]}} {
+		require.ErrorContains(t, store.Update(ctx, odd, increment), "not one that a Store returned")
+		require.ErrorContains(t, store.Rotate(ctx, odd), "not one that a Store returned")
+	}
 	require.Empty(t, (*session.Session[user])(nil).Token())
 	require.Empty(t, new(session.Session[user]).Token())
 	require.Zero(t, n.Trips())
+}
+
+func TestMaxBytes(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c := s.Client(t)
+		n := redistest.Count(c)
+		names := len("user_id") + len("username") + len("role")
+		store := newStore[user](t, c, &session.Options{MaxBytes: names + 10})
+		fits, over := user{UserID: 42, Username: "12345678"}, user{UserID: 42, Username: "123456789"}
+		_, err := store.Create(ctx, over)
+		require.ErrorIs(t, err, session.ErrTooLarge)
+		require.EqualError(t, err, "session: create: 30 bytes, more than 29: session: too large")
+		require.Zero(t, n.Trips())
+		sess := create(t, store, fits)
+		before := c.HGetAll(ctx, "session:"+sess.ID).Val()
+		sess.Data = over
+		require.ErrorIs(t, store.Save(ctx, sess), session.ErrTooLarge)
+		require.ErrorIs(t, store.Rotate(ctx, sess), session.ErrTooLarge)
+		require.ErrorIs(t, store.Update(ctx, sess, func(u *user) error { u.Role = "x"; return nil }), session.ErrTooLarge)
+		require.Equal(t, before, c.HGetAll(ctx, "session:"+sess.ID).Val())
+		sess.Data = user{UserID: 42, Username: "1234567", Role: "x"}
+		require.NoError(t, store.Save(ctx, sess))
+
+		byDefault := newStore[user](t, c, nil)
+		_, err = byDefault.Create(ctx, user{Username: strings.Repeat("x", 16<<10)})
+		require.ErrorIs(t, err, session.ErrTooLarge)
+		create(t, byDefault, user{Username: strings.Repeat("x", 16<<10-names-1)})
+	})
 }

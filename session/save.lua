@@ -3,15 +3,18 @@
 --
 -- KEYS[1]    the session
 -- ARGV[1]    idle timeout, milliseconds
--- ARGV[2]    how many fields to delete
--- ARGV[3]... the names of these, then name and value of each field to set
+-- ARGV[2]    the version that must be there, or '' for any; this call's own is good too, it is then a repetition
+-- ARGV[3]    this call's version, or '' where it writes no field
+-- ARGV[4]    how many fields to delete
+-- ARGV[5]... the names of these, then name and value of each field to set
 --
--- Returns the milliseconds that the session has left, -1 when there is none.
+-- Returns the milliseconds that the session has left, -1 when there is none, -2 when it has another version.
 local own = redis.call('HMGET', KEYS[1], '_v', '_x', '_s')
 if not own[1] then return -1 end
-local set = 3 + ARGV[2]
-if set > 3 then redis.call('HDEL', KEYS[1], unpack(ARGV, 3, set - 1)) end
-if set <= #ARGV then redis.call('HSET', KEYS[1], unpack(ARGV, set)) end
+if ARGV[2] ~= '' and own[1] ~= ARGV[2] and own[1] ~= ARGV[3] then return -2 end
+local set = 5 + ARGV[4]
+if set > 5 then redis.call('HDEL', KEYS[1], unpack(ARGV, 5, set - 1)) end
+if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], '_v', ARGV[3], unpack(ARGV, set)) end
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 if own[2] and redis.call('PEXPIREAT', KEYS[1], own[2], 'LT') == 1 then
   local left = redis.call('PTTL', KEYS[1])

@@ -3,7 +3,8 @@
 // used.
 //
 // Most programs make one [Store] with [New], call [Store.Create] when a user logs in, [Store.Load] on each request,
-// [Store.Save] after a change and [Store.Destroy] at logout.
+// [Store.Save] after a change and [Store.Destroy] at logout; [Store.Update] where a new value depends on the old one, and
+// [Store.Rotate] when the user's rights grow.
 //
 // # What others get wrong
 //
@@ -22,7 +23,8 @@
 //
 // # Errors
 //
-// [ErrNotFound] is the "no" of this package. Every other error of a Store means that Redis could not be asked or the
+// [ErrNotFound] is the "no" of this package; [ErrConflict], [ErrTooLarge] and [ErrUnknown] are the answers to certain writes.
+// Every other error of a Store means that Redis could not be asked or the
 // arguments are wrong; a server should answer it with 503 rather than take the user for a stranger. An error names the key and
 // holds no secret.
 //
@@ -36,7 +38,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"strconv"
 	"time"
@@ -56,6 +57,9 @@ var loadSource string
 //go:embed save.lua
 var saveSource string
 
+//go:embed rotate.lua
+var rotateSource string
+
 //go:embed destroy.lua
 var destroySource string
 
@@ -63,6 +67,8 @@ var (
 	createScript  = script.New(createSource)
 	loadScript    = script.New(loadSource)
 	saveScript    = script.New(saveSource)
+	updateScript  = saveScript.Once()
+	rotateScript  = script.New(rotateSource).Once()
 	destroyScript = script.New(destroySource)
 )
 
@@ -70,6 +76,7 @@ var (
 const (
 	fieldVersion = "_v" // a random number, of the last writer; that it is there makes a hash a session
 	fieldSecret  = "_t" // the hash of the token's secret
+	fieldBefore  = "_p" // the hash of the secret before the last Rotate, and in _g until when that is good, in ms
 	fieldCreated = "_c" // when it was created, in ms
 	fieldEnds    = "_x" // the end of its lifetime, in ms; absent where that has no bound
 	fieldSeen    = "_s" // its last use, in ms: there only once the end of the lifetime bounds the TTL, so that renewing is over
@@ -81,6 +88,7 @@ type Store[T any] struct {
 	opts   Options
 	plan   plan
 	idle   string // IdleTimeout in ms, as scripts take it
+	nobody string // what the user field holds where the session is nobody's
 	now    func() time.Time
 }
 
@@ -103,9 +111,13 @@ func New[T any](client redispatterns.Client, opts *Options) (*Store[T], error) {
 	if err != nil {
 		return nil, fmt.Errorf("session: new: %w", err)
 	}
-	return &Store[T]{
-		client: client, opts: o, plan: p, idle: milliseconds(o.IdleTimeout), now: time.Now,
-	}, nil
+	s := &Store[T]{client: client, opts: o, plan: p, idle: milliseconds(o.IdleTimeout), now: time.Now}
+	if o.UserField != "" {
+		if s.nobody, err = nobodyOf[T](p, o.UserField); err != nil {
+			return nil, fmt.Errorf("session: new: %w", err)
+		}
+	}
+	return s, nil
 }
 
 // Create makes a session with a new ID and a new secret; hand its Token to the user. It takes nothing from the user that
@@ -119,15 +131,24 @@ func (s *Store[T]) Create(ctx context.Context, data T) (*Session[T], error) {
 	args := make([]any, 0, 4+2*len(s.plan))
 	hash[fieldSecret], hash[fieldVersion] = hashSecret(secret).String(), newVersion()
 	args = append(args, s.idle, milliseconds(max(s.opts.Lifetime, 0)), hash[fieldSecret], hash[fieldVersion])
-	value := reflect.ValueOf(&sess.Data).Elem()
+	size, value := 0, reflect.ValueOf(&sess.Data).Elem()
 	for i := range s.plan {
 		text, ok, err := s.plan[i].encode(value)
 		if err != nil {
 			return nil, fmt.Errorf("session: create: %w", err)
 		}
 		if ok {
+			size += len(s.plan[i].name) + len(text)
 			hash[s.plan[i].name] = text
 			args = append(args, s.plan[i].name, text)
+		}
+	}
+	if err := s.checkSize(size); err != nil {
+		return nil, fmt.Errorf("session: create: %w", err)
+	}
+	if user := s.userIn(hash); user != "" {
+		if err := s.enter(ctx, user, id); err != nil {
+			return nil, fmt.Errorf("session: create %q: %w", key, err)
 		}
 	}
 	sent := s.now()
@@ -173,6 +194,9 @@ func (s *Store[T]) load(ctx context.Context, sess *Session[T], secret secretHash
 		return err
 	}
 	if !secret.is(hash[fieldSecret]) {
+		if secret.is(hash[fieldBefore]) {
+			return s.loadAndTouch(ctx, sess, secret) // Redis knows if it is still good
+		}
 		return ErrNotFound
 	}
 	if err := s.fill(sess, hash, sent, left); err != nil {
@@ -181,12 +205,12 @@ func (s *Store[T]) load(ctx context.Context, sess *Session[T], secret secretHash
 	// Once the end of its lifetime bounds the TTL of a session, renewing it is over. A TTL that is gone is put back.
 	_, ending := hash[fieldSeen]
 	if left <= s.opts.IdleTimeout-s.opts.TouchEvery && !ending || left < 0 {
-		return s.renew(ctx, sess, nil)
+		return s.save(ctx, sess, nil)
 	}
 	return nil
 }
 
-// loadAndTouch is a read that renews, in one round trip.
+// loadAndTouch is a read that renews, in one round trip. It takes the secret before a Rotate too, while that is good.
 func (s *Store[T]) loadAndTouch(ctx context.Context, sess *Session[T], secret secretHash) error {
 	sent := s.now()
 	reply, err := loadScript.Strings(ctx, s.client, script.AnyLength, []string{s.key(sess.ID)}, s.idle, secret.String())
@@ -205,7 +229,10 @@ func (s *Store[T]) loadAndTouch(ctx context.Context, sess *Session[T], secret se
 	for i := 0; i < last; i += 2 {
 		hash[reply[i]] = reply[i+1]
 	}
-	return s.fill(sess, hash, sent, time.Duration(left)*time.Millisecond)
+	if err := s.fill(sess, hash, sent, time.Duration(left)*time.Millisecond); err != nil {
+		return err
+	}
+	return s.indexed(ctx, sess, nil, func() error { return nil })
 }
 
 // ByID returns a session by its ID, for administration: it asks for no secret, and renews nothing. The session has no Token.
@@ -224,38 +251,32 @@ func (s *Store[T]) ByID(ctx context.Context, id string) (*Session[T], error) {
 	return sess, nil
 }
 
-// Save writes the fields of sess that changed since it was loaded or last saved, and only those, and renews its idle time.
-// Saves that run in parallel merge, and of one field the last wins. It compares nothing but that the session still exists;
-// ErrNotFound if it does not. A value that depends on the old one therefore does not belong in a Save.
-//
-// After an error other than ErrNotFound the changes may have been written, and another Save writes them again.
-func (s *Store[T]) Save(ctx context.Context, sess *Session[T]) error {
-	if sess == nil || sess.own == nil {
-		return errors.New("session: save: the session is not one that a Store returned")
-	}
-	if err := checkID(sess.ID); err != nil {
-		return fmt.Errorf("session: save: %w", err)
-	}
-	c, err := s.changes(sess)
-	if err == nil {
-		err = s.renew(ctx, sess, c)
-	}
-	if err != nil {
-		return fmt.Errorf("session: save %q: %w", s.key(sess.ID), err)
-	}
-	return nil
-}
-
 // Touch renews a session's idle time, as its use does: for a connection that stays open without requests. ErrNotFound if
 // there is no such session.
 func (s *Store[T]) Touch(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return fmt.Errorf("session: touch: %w", err)
 	}
-	if _, err := s.write(ctx, id, nil); err != nil {
+	if err := s.touch(ctx, id); err != nil {
 		return fmt.Errorf("session: touch %q: %w", s.key(id), err)
 	}
 	return nil
+}
+
+func (s *Store[T]) touch(ctx context.Context, id string) error {
+	if s.opts.UserField != "" && s.opts.Lifetime < 0 { // the index is to be renewed, and Redis knows whose
+		hash, _, err := s.read(ctx, id)
+		if err != nil {
+			return err
+		}
+		if user := s.userIn(hash); user != "" {
+			if err := s.enter(ctx, user, id); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := s.write(ctx, saveScript, id, "", nil)
+	return err
 }
 
 // Destroy ends a session: the logout. That there is none is no error; only what cannot be an ID, a token say, is ErrNotFound.
@@ -263,8 +284,12 @@ func (s *Store[T]) Destroy(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return fmt.Errorf("session: destroy: %w", err)
 	}
-	if _, err := destroyScript.Int(ctx, s.client, []string{s.key(id)}); err != nil {
+	_, user, err := s.destroy(ctx, id, "")
+	if err != nil {
 		return fmt.Errorf("session: destroy %q: %w", s.key(id), err)
+	}
+	if user != "" && user != s.nobody {
+		s.leave(ctx, user, 0, entry{id: id})
 	}
 	return nil
 }
@@ -273,24 +298,56 @@ func (s *Store[T]) key(id string) string { return s.opts.Prefix + id }
 
 // read asks for a session's hash and for what it has left, in one round trip.
 func (s *Store[T]) read(ctx context.Context, id string) (map[string]string, time.Duration, error) {
-	if err := ctx.Err(); err != nil {
+	f := s.find(ctx, id)
+	if err := s.ask(ctx, f); err != nil {
 		return nil, 0, err
 	}
-	var key any = s.key(id) // boxed once
-	all, ttl := redis.NewMapStringStringCmd(ctx, "hgetall", key), redis.NewIntCmd(ctx, "pttl", key)
-	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		_ = p.Process(ctx, all)
-		return p.Process(ctx, ttl)
-	})
-	if err != nil {
-		return nil, 0, err
-	}
-	const gone = -2 // between the two commands
-	if all.Val()[fieldVersion] == "" || ttl.Val() == gone {
+	if !f.exists() {
 		return nil, 0, ErrNotFound
 	}
-	return all.Val(), time.Duration(ttl.Val()) * time.Millisecond, nil
+	return f.hash(), f.left(), nil
 }
+
+// readAll is read of several sessions in one round trip, or one to each node.
+func (s *Store[T]) readAll(ctx context.Context, ids []string) ([]found, error) {
+	all := make([]found, len(ids))
+	for i, id := range ids {
+		all[i] = s.find(ctx, id)
+	}
+	return all, s.ask(ctx, all...)
+}
+
+// found is what is asked of a session and, after ask, what the answer was.
+type found struct {
+	all *redis.MapStringStringCmd
+	ttl *redis.IntCmd
+}
+
+func (s *Store[T]) find(ctx context.Context, id string) found {
+	var key any = s.key(id) // boxed once
+	return found{redis.NewMapStringStringCmd(ctx, "hgetall", key), redis.NewIntCmd(ctx, "pttl", key)}
+}
+
+func (s *Store[T]) ask(ctx context.Context, questions ...found) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, f := range questions {
+			_ = p.Process(ctx, f.all)
+			_ = p.Process(ctx, f.ttl)
+		}
+		return nil
+	})
+	return err
+}
+
+// exists says whether it is a session, and did not end between the two commands.
+func (f found) exists() bool { return f.all.Val()[fieldVersion] != "" && f.ttl.Val() != -2 }
+
+func (f found) hash() map[string]string { return f.all.Val() }
+
+func (f found) left() time.Duration { return time.Duration(f.ttl.Val()) * time.Millisecond }
 
 // fill makes sess what Redis holds. left was right at some time after sent.
 func (s *Store[T]) fill(sess *Session[T], hash map[string]string, sent time.Time, left time.Duration) error {
@@ -305,31 +362,6 @@ func (s *Store[T]) fill(sess *Session[T], hash map[string]string, sent time.Time
 		unused = timeOf(hash, fieldEnds).Add(-left).Sub(timeOf(hash, fieldSeen))
 	}
 	sess.LastSeen = sent.Add(-max(unused, 0))
-	return nil
-}
-
-// write sends a change of a session, or with none renews its idle time, and returns what it has left.
-func (s *Store[T]) write(ctx context.Context, id string, c *changes) (time.Duration, error) {
-	args := append(make([]any, 0, 2+c.len()), s.idle)
-	ms, err := saveScript.Int(ctx, s.client, []string{s.key(id)}, c.appendTo(args)...)
-	if err != nil {
-		return 0, err
-	}
-	if ms < 0 {
-		return 0, ErrNotFound
-	}
-	return time.Duration(ms) * time.Millisecond, nil
-}
-
-// renew writes changes of sess, and has it know what it then holds.
-func (s *Store[T]) renew(ctx context.Context, sess *Session[T], c *changes) error {
-	sent := s.now()
-	left, err := s.write(ctx, sess.ID, c)
-	if err != nil {
-		return err
-	}
-	c.apply(sess.own.hash)
-	sess.LastSeen, sess.ExpiresAt = sent, sent.Add(left)
 	return nil
 }
 
@@ -350,6 +382,3 @@ func timeOf(hash map[string]string, name string) time.Time {
 	}
 	return time.UnixMilli(ms)
 }
-
-// newVersion is random rather than counted up, so that a writer who finds its own knows that it has written.
-func newVersion() string { return strconv.FormatInt(rand.Int64(), 10) }

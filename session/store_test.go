@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns/internal/redistest"
@@ -100,7 +99,7 @@ func TestAnyPrefix(t *testing.T) {
 func TestOddValues(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
-		store := newStore[user](t, s.Client(t), nil)
+		store := newStore[user](t, s.Client(t), &session.Options{MaxBytes: -1})
 		for _, text := range []string{
 			"", "\x00", "a\r\nb", "{tag}", "\xff\xfe", "名前", strings.Repeat("x", 1<<20), "_v", "-1", " ",
 		} {
@@ -301,6 +300,9 @@ func TestNothingComesBackAfterDestroy(t *testing.T) {
 			func(sess *session.Session[user]) error { return store.Save(ctx, sess) },
 			func(sess *session.Session[user]) error { sess.Data.Role = "x"; return store.Save(ctx, sess) },
 			func(sess *session.Session[user]) error { return store.Touch(ctx, sess.ID) },
+			func(sess *session.Session[user]) error { return store.Update(ctx, sess, increment) },
+			func(sess *session.Session[user]) error { return store.Rotate(ctx, sess) },
+			func(sess *session.Session[user]) error { sess.Data.Role = "x"; return store.Rotate(ctx, sess) },
 			func(sess *session.Session[user]) error { _, err := store.Load(ctx, sess.Token()); return err },
 			func(sess *session.Session[user]) error { _, err := store.ByID(ctx, sess.ID); return err },
 		} {
@@ -325,24 +327,6 @@ func TestLateTouchBringsNothingBack(t *testing.T) {
 		require.ErrorIs(t, err, session.ErrNotFound)
 		requireGone(t, direct, sess.ID)
 	})
-}
-
-// beforeScript runs before each script that the client sends.
-type beforeScript func()
-
-func (b beforeScript) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (b beforeScript) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (b beforeScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") {
-			b()
-		}
-		return next(ctx, cmd)
-	}
 }
 
 func TestSaveRacingDestroy(t *testing.T) {
@@ -384,6 +368,8 @@ func TestStrayHashIsNoSession(t *testing.T) {
 		require.ErrorIs(t, err, session.ErrNotFound)
 		require.ErrorIs(t, store.Save(ctx, sess), session.ErrNotFound)
 		require.ErrorIs(t, store.Touch(ctx, sess.ID), session.ErrNotFound)
+		require.ErrorIs(t, store.Update(ctx, sess, increment), session.ErrNotFound)
+		require.ErrorIs(t, store.Rotate(ctx, sess), session.ErrNotFound)
 		require.NoError(t, store.Destroy(ctx, sess.ID))
 		require.Equal(t, map[string]string{"role": "admin"}, c.HGetAll(ctx, key).Val())
 

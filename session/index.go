@@ -1,0 +1,254 @@
+package session
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redispatterns/redispatterns/internal/script"
+)
+
+// The index of a user's sessions lies in another slot than the sessions, so nothing writes both at once. What always
+// holds: each session that lives is in its user's index, while an entry may be there whose session has ended or changed
+// its user. So an entry is made before its session, and removed after; and whoever reads an entry looks at the session.
+
+//go:embed index.lua
+var indexSource string
+
+//go:embed unindex.lua
+var unindexSource string
+
+var (
+	indexScript   = script.New(indexSource)
+	unindexScript = script.New(unindexSource)
+)
+
+const (
+	// Whoever makes an entry writes the session next. Until that has surely happened the entry stays, whatever the session
+	// looks like.
+	entryGrace = 5 * time.Minute
+
+	indexChunk = 100 // sessions in one round trip
+)
+
+var errNoIndex = errors.New("there is no index of users: Options.UserField is not set")
+
+// entry is a session in an index.
+type entry struct {
+	id    string
+	score string // "" for any
+}
+
+// userIn is the user that a hash names; "" is nobody, whose sessions are in no index.
+func (s *Store[T]) userIn(hash map[string]string) string {
+	if user := hash[s.opts.UserField]; user != s.nobody {
+		return user
+	}
+	return ""
+}
+
+// nobodyOf is how the user field of a zero T is written.
+func nobodyOf[T any](p plan, userField string) (string, error) {
+	for i := range p {
+		if p[i].name == userField {
+			text, _, err := p[i].encode(reflect.ValueOf(new(T)).Elem())
+			return text, err
+		}
+	}
+	return "", fmt.Errorf("option UserField: no field of %v is tagged %q", reflect.TypeFor[T](), userField)
+}
+
+func (s *Store[T]) indexKey(user string) string { return s.opts.Prefix + "user:" + user }
+
+// enter puts a session in a user's index, before the session is written.
+func (s *Store[T]) enter(ctx context.Context, user, id string) error {
+	// A session lives no longer than its lifetime, or without one for an idle time after each renewal, which renews
+	// the entry too. Of these one may be lost.
+	keep := max(s.opts.Lifetime, 2*s.opts.IdleTimeout) + entryGrace
+	key := s.indexKey(user)
+	if _, err := indexScript.Int(ctx, s.client, []string{key}, id, milliseconds(keep)); err != nil {
+		return fmt.Errorf("index %q: %w", key, err)
+	}
+	return nil
+}
+
+// leave takes entries out of a user's index that are as old as age. That it fails is no harm: whoever reads an entry looks
+// at the session, and the next who finds it dead takes it out.
+func (s *Store[T]) leave(ctx context.Context, user string, age time.Duration, entries ...entry) {
+	if len(entries) == 0 {
+		return
+	}
+	args := append(make([]any, 0, 1+2*len(entries)), milliseconds(age))
+	for _, e := range entries {
+		args = append(args, e.id, e.score)
+	}
+	_, _ = unindexScript.Int(ctx, s.client, []string{s.indexKey(user)}, args...)
+}
+
+// indexed runs write, which does changes c to sess in Redis, and does around it what the index needs: nothing, unless they
+// change the user, or the session's lifetime has no bound.
+func (s *Store[T]) indexed(ctx context.Context, sess *Session[T], c *changes, write func() error) error {
+	if s.opts.UserField == "" {
+		return write()
+	}
+	from := s.userIn(sess.own.hash)
+	to, moves := c.value(s.opts.UserField)
+	if to == s.nobody {
+		to = ""
+	}
+	if !moves {
+		to = from
+	}
+	old := entry{id: sess.ID}
+	if from != to && from != "" {
+		var err error
+		if old.score, err = s.score(ctx, from, sess.ID); err != nil {
+			return err
+		}
+	}
+	if to != "" && (from != to || s.opts.Lifetime < 0) {
+		if err := s.enter(ctx, to, sess.ID); err != nil {
+			return err
+		}
+	}
+	if err := write(); err != nil {
+		return err
+	}
+	if from != to && old.score != "" {
+		// Where the score is another, or young, somebody may move the session back.
+		s.leave(ctx, from, entryGrace, old)
+	}
+	return nil
+}
+
+// score is a session's score in a user's index, "" if it has none.
+func (s *Store[T]) score(ctx context.Context, user, id string) (string, error) {
+	cmd := redis.NewStringCmd(ctx, "zscore", s.indexKey(user), id)
+	_ = s.client.Process(ctx, cmd)
+	if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
+		return "", fmt.Errorf("index %q: %w", s.indexKey(user), err)
+	}
+	return cmd.Val(), nil
+}
+
+// entries are those of a user's index, the oldest first.
+func (s *Store[T]) entries(ctx context.Context, user string) ([]entry, error) {
+	if s.opts.UserField == "" {
+		return nil, errNoIndex
+	}
+	if user == "" || user == s.nobody {
+		return nil, errors.New("the user given is the one of sessions that are nobody's, and not in an index")
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	cmd := redis.NewZSliceCmd(ctx, "zrange", s.indexKey(user), 0, -1, "withscores")
+	_ = s.client.Process(ctx, cmd)
+	if err := cmd.Err(); err != nil {
+		return nil, fmt.Errorf("index %q: %w", s.indexKey(user), err)
+	}
+	entries := make([]entry, 0, len(cmd.Val()))
+	for _, z := range cmd.Val() {
+		id, ok := z.Member.(string)
+		if !ok || !isID(id) {
+			continue // not made by this package
+		}
+		entries = append(entries, entry{id, strconv.FormatFloat(z.Score, 'f', 0, 64)})
+	}
+	return entries, nil
+}
+
+// List returns the sessions of a user, as the text of the field that Options.UserField names, in the order of their logins:
+// for a page that shows "your devices". It renews none of them, and they have no Token. A user without any is an empty list.
+func (s *Store[T]) List(ctx context.Context, user string) ([]*Session[T], error) {
+	entries, err := s.entries(ctx, user)
+	if err != nil {
+		return nil, fmt.Errorf("session: list %q: %w", user, err)
+	}
+	var list []*Session[T]
+	var dead []entry
+	for len(entries) > 0 {
+		n := min(len(entries), indexChunk)
+		ids := make([]string, n)
+		for i, e := range entries[:n] {
+			ids[i] = e.id
+		}
+		sent := s.now()
+		found, err := s.readAll(ctx, ids)
+		if err != nil {
+			return nil, fmt.Errorf("session: list %q: %w", user, err)
+		}
+		for i, f := range found {
+			if !f.exists() || s.userIn(f.hash()) != user {
+				dead = append(dead, entries[i])
+				continue
+			}
+			sess := newSession[T](ids[i], "")
+			if err := s.fill(sess, f.hash(), sent, f.left()); err != nil {
+				return nil, fmt.Errorf("session: list %q: %q: %w", user, s.key(ids[i]), err)
+			}
+			list = append(list, sess)
+		}
+		entries = entries[n:]
+	}
+	s.leave(ctx, user, entryGrace, dead...)
+	return list, nil
+}
+
+// DestroyAll ends all sessions of a user but those whose IDs are given: it logs out everywhere, or on all other devices. It
+// returns how many it ended, with an error too. A session that is created meanwhile may live.
+func (s *Store[T]) DestroyAll(ctx context.Context, user string, except ...string) (int, error) {
+	n, err := s.destroyAll(ctx, user, except)
+	if err != nil {
+		return n, fmt.Errorf("session: destroy all of %q: %w", user, err)
+	}
+	return n, nil
+}
+
+func (s *Store[T]) destroyAll(ctx context.Context, user string, except []string) (destroyed int, err error) {
+	for _, id := range except {
+		if err := checkID(id); err != nil {
+			return 0, err
+		}
+	}
+	entries, err := s.entries(ctx, user)
+	if err != nil {
+		return 0, err
+	}
+	var ended, dead []entry
+	for _, e := range entries {
+		if slices.Contains(except, e.id) {
+			continue
+		}
+		n, _, err := s.destroy(ctx, e.id, user)
+		if err != nil {
+			return destroyed, fmt.Errorf("%q: %w", s.key(e.id), err)
+		}
+		if n == 1 {
+			destroyed++
+			ended = append(ended, e)
+		} else {
+			dead = append(dead, e)
+		}
+	}
+	s.leave(ctx, user, 0, ended...)
+	s.leave(ctx, user, entryGrace, dead...)
+	return destroyed, nil
+}
+
+// destroy ends a session, if a user is given only where it is that user's. It returns what destroy.lua does.
+func (s *Store[T]) destroy(ctx context.Context, id, user string) (n int, owner string, err error) {
+	reply, err := destroyScript.Strings(ctx, s.client, 2, []string{s.key(id)}, s.opts.UserField, user)
+	if err != nil {
+		return 0, "", err
+	}
+	n, err = strconv.Atoi(reply[0])
+	return n, reply[1], err
+}
