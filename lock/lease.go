@@ -29,23 +29,23 @@ const releaseBound = 5 * time.Second
 // so what its holder watches is Context, or Held, rather than the time. Safe for concurrent use. The zero Lease and nil are
 // leases that were lost.
 type Lease struct {
-	locker    *Locker
-	name, key string
-	token     string
-	fence     int64
-	ttl       time.Duration
+	mutex  *Mutex
+	locker *Locker
+	token  string
+	fence  int64
 
 	renewal renewal // guarded by the renewer's mutex
 
 	releasing sync.Mutex // held by the Release under way; before mu
+	unknown   bool       // a release was sent and no reply came; guarded by releasing
 
 	mu       sync.Mutex
 	until    time.Time
+	granted  bool  // by a release, for a short time: to be extended soon
 	over     bool  // the holder has it no more: released, lost, or the Locker was closed
 	cause    error // why, for the contexts; nil is a release
-	released bool  // and Redis knows
+	released bool  // and Redis knows, or it was left
 	gone     bool  // Redis said that another has it, or nobody
-	unknown  bool  // a release was sent and no reply came
 	failure  error // of the last renewal
 	children map[*leaseContext]struct{}
 	inFlight int           // renewals
@@ -63,21 +63,21 @@ func past(t time.Time) bool {
 	return !now.Before(t) || now.UnixNano() >= t.UnixNano()
 }
 
-// begin starts the lease, of which the request was sent at this time.
-func (l *Lease) begin(sent time.Time) error {
-	l.until = sent.Add(validity(l.ttl))
+// begin starts the lease, which has this length from when its request was sent.
+func (l *Lease) begin(sent time.Time, ttl time.Duration) error {
+	l.until = sent.Add(validity(ttl))
 	if past(l.until) {
-		return fmt.Errorf("%w: the reply took longer than the TTL of %v", ErrLost, l.ttl)
+		return fmt.Errorf("%w: the reply took longer than the TTL of %v", ErrLost, ttl)
 	}
 	return l.locker.renewer.add(l)
 }
 
 // Name is the name of the lock.
 func (l *Lease) Name() string {
-	if l == nil {
+	if l == nil || l.mutex == nil {
 		return ""
 	}
-	return l.name
+	return l.mutex.name
 }
 
 // Token is the UUID that this acquisition has in Redis. Whoever knows it can take the lease over with Adopt.
@@ -181,18 +181,18 @@ func (l *Lease) extend(ctx context.Context, op string, ttl time.Duration) (time.
 		return 0, ErrLost
 	}
 	if err := l.look(); err != nil {
-		return 0, failed(ctx, op, l.name, err)
+		return 0, failed(ctx, op, l.mutex.name, err)
 	}
 	if err := ctx.Err(); err != nil {
-		return 0, failed(ctx, op, l.name, err)
+		return 0, failed(ctx, op, l.mutex.name, err)
 	}
 	sent := time.Now()
-	left, err := extendScript.Int(ctx, l.locker.client, []string{l.key}, l.token, ttl.Milliseconds())
+	left, err := extendScript.IntOf(ctx, l.locker.client, l.mutex.lockKey(), l.token, ttl.Milliseconds())
 	if err == nil {
 		err = l.extended(sent, ttl, left)
 	}
 	if err != nil {
-		return 0, failed(ctx, op, l.name, err)
+		return 0, failed(ctx, op, l.mutex.name, err)
 	}
 	return time.Duration(left) * time.Millisecond, nil
 }
@@ -214,7 +214,7 @@ func (l *Lease) extended(sent time.Time, ttl time.Duration, left int64) error {
 	}
 	l.mu.Lock()
 	if until := sent.Add(validity(ttl)); until.After(l.until) {
-		l.until, l.failure = until, nil
+		l.until, l.failure, l.granted = until, nil, false
 	}
 	l.mu.Unlock()
 	l.locker.renewer.reschedule(l)
@@ -223,10 +223,32 @@ func (l *Lease) extended(sent time.Time, ttl time.Duration, left int64) error {
 
 const notHeld = -2 // as extend.lua answers
 
-// Release gives the lock up. It works though ctx has ended, and then takes five seconds at most. The lease is over when
-// Release is called, whatever it returns: nil when the lock was freed, by an earlier call too; ErrLost when the lease had
-// been lost; and else what kept Redis from answering. Then it may be called again, and the lock lapses at its TTL.
+// Release gives the lock up, to the waiter that is next if there is one. It works though ctx has ended, and then takes five
+// seconds at most. The lease is over when Release is called, whatever it returns: nil when the lock was freed, by an earlier
+// call too; ErrLost when the lease had been lost; and else what kept Redis from answering. Then it may be called again, and
+// the lock lapses at its TTL.
 func (l *Lease) Release(ctx context.Context) error {
+	return l.finish(ctx, "release", l.release)
+}
+
+// Leave ends the lease as Release does, but keeps the name taken for ttl from now: for a job that shall not run again
+// before, or for a process that adopts the token. Until then only Adopt and ForceUnlock free it. The error is ErrLost when the
+// lease had been lost.
+func (l *Lease) Leave(ctx context.Context, ttl time.Duration) error {
+	if err := atLeastMillisecond("the TTL", ttl); err != nil {
+		return failed(ctx, "leave", l.Name(), err)
+	}
+	return l.finish(ctx, "leave", func(ctx context.Context) error {
+		left, err := extendScript.IntOf(ctx, l.locker.client, l.mutex.lockKey(), l.token, ttl.Milliseconds(), "exactly")
+		if err == nil && left == notHeld {
+			err = ErrLost
+		}
+		return err
+	})
+}
+
+// finish ends the lease here, and then in Redis.
+func (l *Lease) finish(ctx context.Context, op string, send func(context.Context) error) error {
 	if l == nil || l.locker == nil {
 		return ErrLost
 	}
@@ -235,48 +257,47 @@ func (l *Lease) Release(ctx context.Context) error {
 	l.releasing.Lock()
 	defer l.releasing.Unlock()
 	defer l.settle(ctx)
-	if err := l.release(ctx); err != nil {
-		return failed(ctx, "release", l.name, err)
+	l.mu.Lock()
+	released, gone, lost := l.released, l.gone, errors.Is(l.cause, ErrLost)
+	l.mu.Unlock()
+	if !released && !gone {
+		bounded := ctx
+		if ctx.Err() != nil {
+			var cancel context.CancelFunc
+			bounded, cancel = context.WithTimeout(context.WithoutCancel(ctx), releaseBound)
+			defer cancel()
+		}
+		err := send(bounded)
+		released, gone = err == nil, errors.Is(err, ErrLost)
+		l.mu.Lock()
+		l.released, l.gone = released, gone
+		l.mu.Unlock()
+		if err != nil && !gone {
+			return failed(ctx, op, l.mutex.name, err)
+		}
+	}
+	if gone || lost {
+		return failed(ctx, op, l.mutex.name, ErrLost)
 	}
 	return nil
 }
 
 func (l *Lease) release(ctx context.Context) error {
-	l.mu.Lock()
-	released, lost, gone, unknown := l.released, errors.Is(l.cause, ErrLost), l.gone, l.unknown
-	l.mu.Unlock()
-	switch {
-	case gone || lost && released:
-		return ErrLost
-	case released:
-		return nil
+	had, err := int64(0), error(nil)
+	if !l.unknown {
+		had, err = releaseOnceScript.IntOf(ctx, l.locker.client, l.mutex.keys(), l.token, l.locker.retention, "")
+		l.unknown = err != nil && script.Unknown(err)
 	}
-	if ctx.Err() != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), releaseBound)
-		defer cancel()
+	if l.unknown { // whether it was executed; when it was, this run finds nothing
+		had, err = releaseScript.IntOf(ctx, l.locker.client, l.mutex.keys(), l.token, l.locker.retention, "")
 	}
-	keys, had := []string{l.key}, int64(0)
-	var err error
-	if !unknown {
-		had, err = releaseOnceScript.Int(ctx, l.locker.client, keys, l.token)
-		unknown = err != nil && script.Unknown(err)
-	}
-	if unknown { // whether it was executed; when it was, this run finds nothing
-		had, err = releaseScript.Int(ctx, l.locker.client, keys, l.token)
-	}
-	l.mu.Lock()
-	l.unknown = unknown
-	l.released = err == nil && (had != 0 || unknown)
-	l.gone = err == nil && !l.released
-	l.mu.Unlock()
 	switch {
 	case err != nil:
 		if ctx.Err() != nil {
-			l.locker.cleanup(ctx, keys, l.token, l.ttl)
+			l.mutex.cleanup(ctx, l.token, "")
 		}
 		return err
-	case lost || had == 0 && !unknown:
+	case had == 0 && !l.unknown:
 		return ErrLost
 	}
 	return nil

@@ -185,10 +185,9 @@ func TestContextEndsWithItsParent(t *testing.T) {
 func TestWallClockEndsALease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Mini(t)
-	lease := mustLock(t, newLocker(t, s.Client(t), &lock.Options{NoRenew: true}).Mutex("x").WithTTL(20*time.Millisecond))
+	lease := mustLock(t, newLocker(t, s.Client(t), &lock.Options{NoRenew: true}).Mutex("x").WithTTL(500*time.Millisecond))
 	held := lease.Context(context.Background())
-	for time.Now().Before(lease.Until()) {
-	}
+	redistest.Eventually(t, func() bool { return !time.Now().Before(lease.Until()) }, "over")
 	require.Error(t, held.Err())
 	require.False(t, lease.Held())
 }
@@ -292,6 +291,67 @@ func (u *underWay) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (u *underWay) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
+}
+
+// Leave keeps the name taken for a time of its own, shorter or longer, and Adopt takes it up.
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	virtual(t, nil, func(t *testing.T, s *redistest.Server, locks *lock.Locker) {
+		ctx, m := context.Background(), locks.Mutex("x")
+		lease := mustLock(t, m)
+		held := lease.Context(ctx)
+		require.ErrorContains(t, lease.Leave(ctx, 0), "at least 1ms")
+		require.True(t, lease.Held())
+		require.NoError(t, lease.Leave(ctx, time.Minute))
+		require.Equal(t, context.Canceled, context.Cause(held))
+		require.False(t, lease.Held())
+		require.NoError(t, lease.Release(ctx), "it frees nothing")
+		redistest.Sleep(59 * time.Second)
+		_, err := m.TryLock(ctx)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		redistest.Sleep(time.Second)
+		lease = mustLock(t, m)
+		require.NoError(t, lease.Leave(ctx, time.Second))
+		require.Equal(t, time.Second, s.Mini.TTL("lock:x"))
+
+		adopted, err := m.Adopt(ctx, lease.Token())
+		require.NoError(t, err)
+		redistest.Sleep(time.Minute)
+		require.True(t, adopted.Held())
+		s.Mini.Del("lock:x")
+		require.ErrorIs(t, adopted.Leave(ctx, time.Minute), lock.ErrLost)
+		require.ErrorIs(t, adopted.Release(ctx), lock.ErrLost)
+		require.False(t, s.Mini.Exists("lock:x"))
+	})
+}
+
+// A job that must run once a minute runs once, whatever the clocks of the five replicas that try say.
+func TestOneRunAMinute(t *testing.T) {
+	t.Parallel()
+	redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+		var runs atomic.Int32
+		var all sync.WaitGroup
+		for replica := range 5 {
+			all.Go(func() {
+				locks, err := lock.New(s.Client(t), nil)
+				require.NoError(t, err)
+				defer locks.Close()
+				time.Sleep(time.Duration(replica) * 7 * time.Second) // how far its clock is off
+				for range 10 {
+					lease, err := locks.Mutex("report").TryLock(context.Background())
+					if err == nil {
+						runs.Add(1)
+						require.NoError(t, lease.Leave(context.Background(), 50*time.Second))
+					} else {
+						require.ErrorIs(t, err, lock.ErrNotAcquired)
+					}
+					time.Sleep(time.Minute)
+				}
+			})
+		}
+		all.Wait()
+		require.EqualValues(t, 10, runs.Load())
+	})
 }
 
 func TestManyLeasesAreRenewedTogether(t *testing.T) {

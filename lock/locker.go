@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -19,12 +20,18 @@ type Locker struct {
 	ttl       any // in ms, boxed once
 	retention any // of a fence, likewise
 
+	process string // tells this Locker's waiters from others'
+
 	renewer renewer
+	hub     hub
 
 	background sync.WaitGroup
-	cleanups   chan struct{} // a place for each cleanup that may run at a time
+	cleanups   chan struct{}   // a place for each cleanup that may run at a time
+	closing    context.Context // ends with Close
+	close      context.CancelFunc
 
 	mu     sync.Mutex
+	lines  map[string]*line // by key
 	closed bool
 }
 
@@ -43,8 +50,10 @@ func New(client redispatterns.Client, opts *Options) (*Locker, error) {
 	}
 	l := &Locker{
 		client: client, opts: o, ttl: o.TTL.Milliseconds(), retention: o.FenceRetention.Milliseconds(),
-		cleanups: make(chan struct{}, parkedCleanups),
+		process: rand.Text()[:16], cleanups: make(chan struct{}, parkedCleanups), lines: map[string]*line{},
 	}
+	l.closing, l.close = context.WithCancel(context.Background())
+	l.hub = newHub(l)
 	l.renewer.init(l)
 	return l, nil
 }
@@ -62,17 +71,19 @@ func (l *Locker) Mutex(name string) *Mutex {
 		m.err = fmt.Errorf("%w: %w", ErrInvalidName, err)
 		return m
 	}
-	m.fence = rediskey.Companion(m.key, "~f")
+	m.queue = rediskey.Companion(m.key, "~q")
+	m.boxed = [...]any{m.key, rediskey.Companion(m.key, "~f"), m.queue}
 	return m
 }
 
-// Close ends the background work and the context of every lease, with ErrClosed. It releases nothing: what is held lapses
+// Close ends the background work, every wait and the context of every lease, with ErrClosed. It releases nothing: what is held lapses
 // at its TTL, and Release still works. Close returns when nothing of this Locker runs any more, which can take some seconds
 // while an acquisition that failed is cleaned up after.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
+	l.close()
 	l.renewer.close()
 	l.background.Wait()
 	return nil
@@ -101,7 +112,8 @@ func (l *Locker) run(f func()) bool {
 
 // cleanup gives up what an acquisition that failed may have taken: its context ended, or no reply came. It is sent again
 // where the token has nothing yet, since the acquisition may still be on its way.
-func (l *Locker) cleanup(ctx context.Context, keys []string, token string, ttl time.Duration) {
+func (m *Mutex) cleanup(ctx context.Context, token, waiter string) {
+	l := m.locker
 	select {
 	case l.cleanups <- struct{}{}:
 	default:
@@ -109,10 +121,10 @@ func (l *Locker) cleanup(ctx context.Context, keys []string, token string, ttl t
 	}
 	ran := l.run(func() {
 		defer func() { <-l.cleanups }()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ttl) // then it has lapsed
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(m.ttl, time.Second)) // then it has lapsed
 		defer cancel()
 		_ = script.Cleanup(ctx, func(ctx context.Context) error {
-			n, err := releaseScript.Int(ctx, l.client, keys, token)
+			n, err := releaseScript.IntOf(ctx, l.client, m.keys(), token, l.retention, waiter)
 			if err == nil && n == 0 {
 				err = errNothingYet
 			}

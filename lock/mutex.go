@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -22,25 +21,29 @@ var (
 	adoptSource string
 	//go:embed status.lua
 	statusSource string
-	//go:embed forceunlock.lua
-	forceUnlockSource string
 
-	acquireScript     = script.New(acquireSource)
-	adoptScript       = script.New(adoptSource)
-	statusScript      = script.New(statusSource)
-	forceUnlockScript = script.New(forceUnlockSource).Once()
+	acquireScript = script.New(acquireSource)
+	adoptScript   = script.New(adoptSource)
+	statusScript  = script.New(statusSource)
 )
 
 // Mutex is the lock of a resource: a key in Redis that one holder at a time has. It holds no state of an acquisition, so
 // any number of goroutines may share one; each acquisition is a *Lease. Most callers want Lock, or Do around it.
 type Mutex struct {
-	locker     *Locker
-	name       string
-	key, fence string
-	ttl        time.Duration
-	millis     any   // of the TTL, boxed once
-	err        error // why it cannot be used
+	locker *Locker
+	name   string
+	key    string
+	queue  string
+	boxed  [3]any // the keys of the lock, its fence and its queue
+	ttl    time.Duration
+	millis any   // of the TTL, boxed once
+	err    error // why it cannot be used
 }
+
+// Scripts get as many of the keys as they need.
+func (m *Mutex) lockKey() script.Keys   { return m.boxed[:1] }
+func (m *Mutex) fenceKeys() script.Keys { return m.boxed[:2] }
+func (m *Mutex) keys() script.Keys      { return m.boxed[:] }
 
 // WithTTL returns a copy whose leases have this length: at least 1ms, of which whole milliseconds count.
 func (m *Mutex) WithTTL(ttl time.Duration) *Mutex {
@@ -56,44 +59,18 @@ func (m *Mutex) WithTTL(ttl time.Duration) *Mutex {
 // outlives it. An error of Redis is returned at once when the first attempt meets it, and when it lasts for a TTL later.
 // Where the context ends the wait the error is a *HeldError, and matches ErrNotAcquired and the context's error.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
+	if m.locker.lineOf(m) != nil { // others wait, or did lately
+		if err := m.ready(ctx); err != nil {
+			return nil, failed(ctx, "acquire", m.name, err)
+		}
+		return m.wait(ctx, nil)
+	}
 	lease, held, err := m.attempt(ctx, uuid.NewString())
 	if held == nil {
 		return lease, err
 	}
-	failing := time.Time{} // since when
-	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
-		wait := min(pause/2+rand.N(pause), m.locker.opts.PollInterval)
-		if held.TTL > 0 {
-			wait = min(wait, held.TTL+time.Millisecond)
-		}
-		if !sleep(ctx, wait) {
-			held.Err = ended(ctx)
-			return nil, held
-		}
-		sent := time.Now()
-		lease, refusal, err := m.attempt(ctx, uuid.NewString())
-		switch {
-		case lease != nil:
-			return lease, nil
-		case refusal != nil:
-			held, failing = refusal, time.Time{}
-		case ctx.Err() != nil:
-			held.Err = ended(ctx)
-			return nil, held
-		case errors.Is(err, ErrClosed):
-			return nil, err
-		case failing.IsZero():
-			failing = sent
-		case time.Since(failing) > m.ttl:
-			return nil, err
-		}
-	}
+	return m.wait(ctx, held)
 }
-
-const (
-	minPoll = 10 * time.Millisecond
-	maxPoll = 200 * time.Millisecond
-)
 
 // TryLock takes the lock if it is free, else it returns a *HeldError, which matches ErrNotAcquired.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
@@ -111,26 +88,36 @@ func (m *Mutex) attempt(ctx context.Context, token string) (*Lease, *HeldError, 
 		return nil, nil, failed(ctx, op, m.name, err)
 	}
 	sent := time.Now()
-	reply, err := acquireScript.Strings(ctx, m.locker.client, script.AnyLength, []string{m.key, m.fence},
+	reply, err := acquireScript.StringsOf(ctx, m.locker.client, script.AnyLength, m.fenceKeys(),
 		token, m.millis, m.locker.retention)
 	if err != nil {
 		if !redis.HasErrorPrefix(err, "WRONGTYPE") {
-			m.cleanup(ctx, token)
+			m.cleanup(ctx, token, "")
 		}
 		return nil, nil, failed(ctx, op, m.name, err)
 	}
 	if len(reply) == 2 {
-		left, err := strconv.ParseInt(reply[1], 10, 64)
+		held, err := m.held(reply)
 		if err != nil {
 			return nil, nil, failed(ctx, op, m.name, err)
 		}
-		return nil, &HeldError{Name: m.name, Owner: reply[0], TTL: time.Duration(max(left, 0)) * time.Millisecond}, nil
+		return nil, held, nil
 	}
 	lease, err := m.lease(ctx, token, reply, sent)
 	if err != nil {
 		return nil, nil, failed(ctx, op, m.name, err)
 	}
 	return lease, nil, nil
+}
+
+// held is a refusal.
+func (m *Mutex) held(reply []string) (*HeldError, error) {
+	left, err := strconv.ParseInt(reply[1], 10, 64)
+	return &HeldError{Name: m.name, Owner: reply[0], TTL: time.Duration(max(left, 0)) * time.Millisecond}, err
+}
+
+func (m *Mutex) newLease(token string, fence int64) *Lease {
+	return &Lease{mutex: m, locker: m.locker, token: token, fence: fence}
 }
 
 // lease begins the lease that a script granted to token with the fence in reply.
@@ -143,11 +130,11 @@ func (m *Mutex) lease(ctx context.Context, token string, reply []string, sent ti
 	}
 	var lease *Lease
 	if err == nil {
-		lease = &Lease{locker: m.locker, name: m.name, key: m.key, token: token, fence: fence, ttl: m.ttl}
-		err = lease.begin(sent)
+		lease = m.newLease(token, fence)
+		err = lease.begin(sent, m.ttl)
 	}
 	if err != nil {
-		m.cleanup(ctx, token)
+		m.cleanup(ctx, token, "")
 		return nil, err
 	}
 	return lease, nil
@@ -166,7 +153,7 @@ func (m *Mutex) Adopt(ctx context.Context, token string) (*Lease, error) {
 		return nil, failed(ctx, op, m.name, errors.New("the token is empty"))
 	}
 	own, sent := uuid.NewString(), time.Now()
-	reply, err := adoptScript.Strings(ctx, m.locker.client, script.AnyLength, []string{m.key, m.fence},
+	reply, err := adoptScript.StringsOf(ctx, m.locker.client, script.AnyLength, m.fenceKeys(),
 		token, own, m.millis, m.locker.retention)
 	if err != nil {
 		return nil, failed(ctx, op, m.name, err) // the lock stays taken: it is not ours to free
@@ -195,7 +182,7 @@ func (m *Mutex) Status(ctx context.Context) (Status, error) {
 	if err := m.ready(ctx); err != nil {
 		return Status{}, failed(ctx, op, m.name, err)
 	}
-	reply, err := statusScript.Strings(ctx, m.locker.client, 3, []string{m.key, m.fence})
+	reply, err := statusScript.StringsOf(ctx, m.locker.client, 3, m.fenceKeys())
 	if err != nil {
 		return Status{}, failed(ctx, op, m.name, err)
 	}
@@ -218,7 +205,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) error {
 	if err := m.ready(ctx); err != nil {
 		return failed(ctx, op, m.name, err)
 	}
-	_, err := forceUnlockScript.Int(ctx, m.locker.client, []string{m.key})
+	_, err := releaseOnceScript.IntOf(ctx, m.locker.client, m.keys(), "", m.locker.retention, "")
 	if script.Unknown(err) {
 		err = fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
@@ -237,10 +224,6 @@ func (m *Mutex) ready(ctx context.Context) error {
 		return err
 	}
 	return ctx.Err()
-}
-
-func (m *Mutex) cleanup(ctx context.Context, token string) {
-	m.locker.cleanup(ctx, []string{m.key}, token, m.ttl)
 }
 
 // failed is the error of an operation on a name; where its context has ended, it says so and why.

@@ -33,6 +33,8 @@ type renewal struct {
 const (
 	renewalBatch    = 100 // leases in a pipeline
 	renewalsAtATime = 2   // of one lease, where the first got no reply yet
+
+	extendGrant = 20 * time.Millisecond // after which a grant is extended, if it is still held then
 )
 
 func (r *renewer) init(l *Locker) {
@@ -95,10 +97,13 @@ func (r *renewer) rouse(next time.Time) {
 func (r *renewer) dueOf(l *Lease) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r.locker.opts.NoRenew {
+	switch {
+	case l.granted:
+		return time.Now().Add(min(extendGrant, time.Until(l.until)/3))
+	case r.locker.opts.NoRenew:
 		return l.until
 	}
-	return l.until.Add(-l.ttl * 2 / 3).Add(-rand.N(l.ttl/15 + 1))
+	return l.until.Add(-l.mutex.ttl * 2 / 3).Add(-rand.N(l.mutex.ttl/15 + 1))
 }
 
 func (r *renewer) loop() {
@@ -147,7 +152,7 @@ func (r *renewer) take() (lapsed, due []*Lease, more bool) {
 		l := r.leases[0]
 		l.mu.Lock()
 		early := l.renewal.due.After(now)
-		renew := !r.locker.opts.NoRenew && l.inFlight < renewalsAtATime
+		renew := (l.granted || !r.locker.opts.NoRenew) && l.inFlight < renewalsAtATime
 		switch {
 		case past(l.until):
 			lapsed = append(lapsed, l)
@@ -155,9 +160,9 @@ func (r *renewer) take() (lapsed, due []*Lease, more bool) {
 		case renew:
 			due = append(due, l)
 			l.inFlight++
-			l.renewal.due = now.Add(min(l.ttl/3+1, l.until.Sub(now)))
+			l.renewal.due = now.Add(min(l.mutex.ttl/3+1, l.until.Sub(now)))
 			heap.Fix(&r.leases, 0)
-			horizon = now.Add(l.ttl / 15)
+			horizon = now.Add(l.mutex.ttl / 15)
 		case early:
 			horizon = now // it only waits to lapse
 		default:
@@ -191,7 +196,7 @@ func (r *renewer) renew(batch []*Lease) {
 		cmds := make([]*redis.IntCmd, len(batch))
 		_, _ = r.locker.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, l := range batch {
-				cmds[i] = extendScript.QueueInt(ctx, p, []string{l.key}, l.token, l.ttl.Milliseconds())
+				cmds[i] = extendScript.QueueInt(ctx, p, l.mutex.lockKey(), l.token, l.mutex.ttl.Milliseconds())
 			}
 			return nil
 		})
@@ -207,7 +212,7 @@ func (r *renewer) renew(batch []*Lease) {
 	}
 	for _, l := range rest {
 		sent := time.Now()
-		left, err := extendScript.Int(ctx, r.locker.client, []string{l.key}, l.token, l.ttl.Milliseconds())
+		left, err := extendScript.IntOf(ctx, r.locker.client, l.mutex.lockKey(), l.token, l.mutex.ttl.Milliseconds())
 		r.renewed(l, sent, left, err)
 	}
 }
@@ -215,10 +220,10 @@ func (r *renewer) renew(batch []*Lease) {
 // renewed takes in the outcome of a renewal. After an error there is another one soon, until the lease lapses.
 func (r *renewer) renewed(l *Lease, sent time.Time, left int64, err error) {
 	if err == nil {
-		_ = l.extended(sent, l.ttl, left)
+		_ = l.extended(sent, l.mutex.ttl, left)
 		return
 	}
-	pause := min(l.ttl/20, time.Second)
+	pause := max(min(l.mutex.ttl/20, time.Second, time.Until(l.Until())/3), time.Millisecond)
 	l.mu.Lock()
 	l.failure = err
 	again := time.Now().Add(min(pause/2+rand.N(pause+1), time.Until(l.until)))

@@ -8,8 +8,8 @@ import (
 
 // QueueInt puts the script into a pipeline, where nothing runs it again: a server that has not seen it answers NOSCRIPT,
 // after which Int runs it.
-func (s *Script) QueueInt(ctx context.Context, p redis.Pipeliner, keys []string, args ...any) *redis.IntCmd {
-	cmd := newInt(ctx, s.command(keys, args)...)
+func (s *Script) QueueInt(ctx context.Context, p redis.Pipeliner, keys Keys, args ...any) *redis.IntCmd {
+	cmd := newInt(ctx, s.commandOf(keys, args)...)
 	_ = p.Process(ctx, cmd)
 	return cmd
 }

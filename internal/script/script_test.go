@@ -112,7 +112,7 @@ func TestQueueInt(t *testing.T) {
 		own := script.New("return #KEYS + #ARGV -- " + key[0])
 		queue := func() (n [2]*redis.IntCmd) {
 			_, _ = c.Pipelined(ctx, func(p redis.Pipeliner) error {
-				n[0], n[1] = own.QueueInt(ctx, p, key, "x"), own.QueueInt(ctx, p, key, "x", "y")
+				n[0], n[1] = own.QueueInt(ctx, p, script.Keys{key[0]}, "x"), own.QueueInt(ctx, p, script.Keys{key[0]}, "x", "y")
 				return nil
 			})
 			return n
