@@ -56,7 +56,11 @@ func TestLostReplies(t *testing.T) {
 					require.ErrorIs(t, err, ranking.ErrUnknown)
 					require.NotErrorIs(t, err, ranking.ErrNotFound)
 					require.Equal(t, 1, p.Hits(), "sent once")
-					require.Equal(t, 30+delta, score("alice"), "and counted once")
+					if how == "dropped" {
+						redistest.Eventually(t, func() bool { return score("alice") == 30+delta }, "counted once")
+					} else { // the proxy may close before it has passed a pipeline on
+						require.Contains(t, []float64{30, 30 + delta}, score("alice"), "counted once, or not at all")
+					}
 				}
 
 				lose(p, 3, "zrem")
@@ -179,15 +183,17 @@ func TestKeyOfAnotherType(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		c, name := s.Client(t), redistest.ID()
-		b, err := ranking.New(c, name, nil)
-		require.NoError(t, err)
 		require.NoError(t, c.Set(background, "ranking:"+name, "precious", time.Minute).Err())
-		for _, op := range operations {
-			err := op.do(background, b)
-			requireBroken(t, err, op.name)
-			require.NotErrorIs(t, err, ranking.ErrUnknown, op.name)
-			require.ErrorContains(t, err, fmt.Sprintf("%q", "ranking:"+name), op.name)
-			require.ErrorContains(t, err, "WRONGTYPE", op.name)
+		for kind, opts := range kinds(s, t) {
+			b, err := ranking.New(c, name, opts)
+			require.NoError(t, err)
+			for _, op := range of(kind) {
+				err := op.do(background, b)
+				requireBroken(t, err, op.name)
+				require.NotErrorIs(t, err, ranking.ErrUnknown, op.name)
+				require.ErrorContains(t, err, fmt.Sprintf("%q", "ranking:"+name), op.name)
+				require.ErrorContains(t, err, "WRONGTYPE", "%s of a board of kind %s", op.name, kind)
+			}
 		}
 		require.Equal(t, "precious", c.Get(background, "ranking:"+name).Val())
 	})
@@ -198,11 +204,13 @@ func TestScriptFlush(t *testing.T) {
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t)
 		c := s.Client(t)
-		b := newBoard(t, c, nil)
-		fill(t, b, scored{"alice", 1})
-		for _, op := range operations {
-			require.NoError(t, c.ScriptFlush(background).Err())
-			require.NoError(t, op.do(background, b), op.name)
+		for kind, opts := range kinds(s, t) {
+			b := newBoard(t, c, opts)
+			fill(t, b, scored{"alice", 1})
+			for _, op := range of(kind) {
+				require.NoError(t, c.ScriptFlush(background).Err())
+				require.NoError(t, op.do(background, b), op.name)
+			}
 		}
 	})
 }

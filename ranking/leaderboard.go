@@ -31,10 +31,16 @@ import (
 // Leaderboard is one board. It holds no state but its settings, so any number of processes can use the same board.
 // Safe for concurrent use. Ranks begin with 1 everywhere.
 type Leaderboard struct {
-	client redispatterns.Client
-	key    string
-	boxed  any // key, boxed once rather than at every call
-	order  Order
+	client  redispatterns.Client
+	key     string
+	boxed   any       // key, boxed once rather than at every call
+	beside  string    // the companion that Ties needs, or key
+	memory  [2]string // of operations, as write.lua takes them
+	opens   int64     // when a window opens and closes, in ms; 0 for never
+	closes  int64
+	options Options
+	settings
+	packing
 }
 
 // New makes a Leaderboard of this name. It does no I/O. The caller keeps the client and closes it.
@@ -63,9 +69,38 @@ func newBoard(client redispatterns.Client, name string, opts *Options) (*Leaderb
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	key := o.Prefix + name
-	if err := rediskey.Check(key); err != nil {
+	b := &Leaderboard{client: client, key: o.Prefix + name, options: o, settings: o.settings()}
+	if err := rediskey.Check(b.key); err != nil {
 		return nil, err
 	}
-	return &Leaderboard{client: client, key: key, boxed: key, order: o.Order}, nil
+	b.setKeys()
+	var err error
+	if o.Ties == EarliestFirst {
+		b.packing, err = o.Earliest.packing()
+	}
+	return b, err
+}
+
+// The companion keys of a board.
+const (
+	scoresSuffix = "~r" // Dense: each score once
+	recordSuffix = "~e" // EarliestFirst: how scores are packed
+	unionSuffix  = "~u" // Merge, while it runs
+)
+
+var memorySuffix = [...]string{"~o0", "~o1"} // IncrementOnce: the operations of even and of odd periods
+
+func (b *Leaderboard) companion(suffix string) string { return rediskey.Companion(b.key, suffix) }
+
+// setKeys derives all keys from b.key.
+func (b *Leaderboard) setKeys() {
+	b.boxed = b.key
+	b.beside = b.key
+	switch b.options.Ties {
+	case Dense:
+		b.beside = b.companion(scoresSuffix)
+	case EarliestFirst:
+		b.beside = b.companion(recordSuffix)
+	}
+	b.memory = [2]string{b.companion(memorySuffix[1]), b.companion(memorySuffix[0])}
 }
