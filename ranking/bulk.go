@@ -124,7 +124,7 @@ func (b *Leaderboard) remove(ctx context.Context, members []string) (int64, erro
 		args = append(args, member)
 	}
 	if b.options.Ties == Dense {
-		return removeScript.Int(ctx, b.client, []string{b.key, b.beside}, args...)
+		return removeScript.Int(ctx, b.client, []string{b.key, b.scores()}, args...)
 	}
 	return b.int(ctx, args...)
 }
@@ -144,7 +144,7 @@ func (b *Leaderboard) Trim(ctx context.Context, keep int64) (int64, error) {
 
 func (b *Leaderboard) trim(ctx context.Context, keep int64) (int64, error) {
 	if b.options.Ties == Dense {
-		return removeScript.Int(ctx, b.client, []string{b.key, b.beside}, b.settings.order, keep)
+		return removeScript.Int(ctx, b.client, []string{b.key, b.scores()}, b.settings.order, keep)
 	}
 	if b.options.Order == Descending {
 		return b.int(ctx, "zremrangebyrank", b.boxed, 0, -keep-1)
@@ -152,10 +152,14 @@ func (b *Leaderboard) trim(ctx context.Context, keep int64) (int64, error) {
 	return b.int(ctx, "zremrangebyrank", b.boxed, keep, -1)
 }
 
-// Clear removes the board and everything beside it: its members, and the operations that IncrementOnce remembers.
+// Clear removes the board and everything beside it: its members, and the operations that IncrementOnce remembers, but for
+// those of Windows, which all of them share.
 func (b *Leaderboard) Clear(ctx context.Context) error {
 	keys := []string{b.key, b.companion(scoresSuffix), b.companion(recordSuffix)}
-	if _, err := clearScript.Int(ctx, b.client, append(keys, b.memory[:]...)); err != nil {
+	if b.closes == 0 { // the memory of a window is that of all
+		keys = append(keys, b.memory[:]...)
+	}
+	if _, err := clearScript.Int(ctx, b.client, keys); err != nil {
 		return b.wrap("clear", err)
 	}
 	return nil

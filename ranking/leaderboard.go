@@ -49,6 +49,9 @@ type Leaderboard struct {
 // an ending such as "~d", which is how companion keys end.
 func New(client redispatterns.Client, name string, opts *Options) (*Leaderboard, error) {
 	b, err := newBoard(client, name, opts)
+	if err == nil {
+		err = b.pack()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ranking: new %q: %w", name, err)
 	}
@@ -74,11 +77,15 @@ func newBoard(client redispatterns.Client, name string, opts *Options) (*Leaderb
 		return nil, err
 	}
 	b.setKeys()
-	var err error
-	if o.Ties == EarliestFirst {
-		b.packing, err = o.Earliest.packing()
+	return b, nil
+}
+
+// pack prepares what Ties EarliestFirst needs.
+func (b *Leaderboard) pack() (err error) {
+	if b.options.Ties == EarliestFirst {
+		b.packing, err = b.options.Earliest.packing()
 	}
-	return b, err
+	return err
 }
 
 // The companion keys of a board.
@@ -91,6 +98,14 @@ const (
 var memorySuffix = [...]string{"~o0", "~o1"} // IncrementOnce: the operations of even and of odd periods
 
 func (b *Leaderboard) companion(suffix string) string { return rediskey.Companion(b.key, suffix) }
+
+// scores is the companion that removals take care of, or the board again.
+func (b *Leaderboard) scores() string {
+	if b.options.Ties == Dense {
+		return b.beside
+	}
+	return b.key
+}
 
 // setKeys derives all keys from b.key.
 func (b *Leaderboard) setKeys() {

@@ -108,7 +108,7 @@ func (b *Leaderboard) incrementOnce(ctx context.Context, member string, delta fl
 		return Update{}, err
 	}
 	if op == "" {
-		return Update{}, errors.New("the operation is empty")
+		return Update{}, errEmptyOperation
 	}
 	return b.run(ctx, add, op, member, text)
 }
@@ -248,4 +248,7 @@ func formatScore(score float64) string {
 	return strconv.FormatFloat(score+0, 'f', -1, 64) // + 0 makes -0 a 0
 }
 
-var errEmptyMember = errors.New("the member is empty")
+var (
+	errEmptyMember    = errors.New("the member is empty")
+	errEmptyOperation = errors.New("the operation is empty")
+)
