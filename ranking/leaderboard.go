@@ -28,7 +28,8 @@ import (
 	"github.com/redispatterns/redispatterns/internal/rediskey"
 )
 
-// Leaderboard is one board. It holds no state but its settings, so any number of processes can use the same board.
+// Leaderboard is one board. It holds no state but its settings and what its watchers
+// share, so any number of processes can use the same board.
 // Safe for concurrent use. Ranks begin with 1 everywhere.
 type Leaderboard struct {
 	client  redispatterns.Client
@@ -38,6 +39,7 @@ type Leaderboard struct {
 	memory  [2]string // of operations, as write.lua takes them
 	opens   int64     // when a window opens and closes, in ms; 0 for never
 	closes  int64
+	watched *watched
 	options Options
 	settings
 	packing
@@ -72,7 +74,7 @@ func newBoard(client redispatterns.Client, name string, opts *Options) (*Leaderb
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	b := &Leaderboard{client: client, key: o.Prefix + name, options: o, settings: o.settings()}
+	b := &Leaderboard{client: client, key: o.Prefix + name, options: o, settings: o.settings(), watched: newWatched()}
 	if err := rediskey.Check(b.key); err != nil {
 		return nil, err
 	}

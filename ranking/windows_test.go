@@ -249,15 +249,15 @@ func TestWindowsLostReply(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		p, name, now := s.Proxy(t), redistest.ID(), steady(t, s)
-		w, direct := newWindows(t, p.Client(t), name, everyWindow, nil), newWindows(t, s.Client(t), name, everyWindow, nil)
+		w, direct := newWindows(t, lossy(t, p), name, everyWindow, nil), newWindows(t, s.Client(t), name, everyWindow, nil)
 		_, err := direct.Set(background, now, "alice", 1) // loads the script
 		require.NoError(t, err)
 		for _, lose := range lost {
-			lose(p, 3, "evalsha")
+			lose(p, 2, "evalsha")
 			u, err := w.IncrementOnce(background, now, "alice", 1, redistest.ID())
 			require.NoError(t, err)
 			score := u[0].Score
-			lose(p, 3, "evalsha")
+			lose(p, 2, "evalsha")
 			_, err = w.Increment(background, now, "alice", 1)
 			require.ErrorIs(t, err, ranking.ErrUnknown)
 			require.Equal(t, 1, p.Hits())
