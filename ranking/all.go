@@ -13,6 +13,9 @@ const batchSize = 500 // members in one round trip of All
 // does not change meanwhile is yielded exactly once, whatever others do. One that moves past the place where All is can be
 // yielded twice, or not at all. Ranks are those at the time of the round trip.
 func (b *Leaderboard) All(ctx context.Context) iter.Seq2[Entry, error] {
+	if b.shards != nil {
+		return b.shards.all(ctx, b)
+	}
 	return func(yield func(Entry, error) bool) {
 		rows, err := b.rows(ctx, "range", 0, batchSize-1)
 		for {

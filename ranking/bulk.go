@@ -53,6 +53,13 @@ func (b *Leaderboard) many(ctx context.Context, v verb, op string, scores []Memb
 			kept[k] = s
 		}
 	}
+	if b.shards != nil {
+		changed, err = b.shards.many(ctx, b, v, kept)
+		if err != nil {
+			return changed, b.wrap(op, err)
+		}
+		return changed, nil
+	}
 	for chunk := range slices.Chunk(kept, chunkSize) {
 		n, err := b.putMany(ctx, v, chunk)
 		if err != nil {
@@ -114,6 +121,9 @@ func (b *Leaderboard) Remove(ctx context.Context, members ...string) (int64, err
 }
 
 func (b *Leaderboard) remove(ctx context.Context, members []string) (int64, error) {
+	if b.shards != nil {
+		return b.shards.remove(ctx, b, members)
+	}
 	args := make([]any, 0, 2+len(members))
 	if b.options.Ties == Dense {
 		args = append(args, b.settings.order, "")
@@ -143,6 +153,9 @@ func (b *Leaderboard) Trim(ctx context.Context, keep int64) (int64, error) {
 }
 
 func (b *Leaderboard) trim(ctx context.Context, keep int64) (int64, error) {
+	if b.shards != nil {
+		return 0, errSharded
+	}
 	if b.options.Ties == Dense {
 		return removeScript.Int(ctx, b.client, []string{b.key, b.scores()}, b.settings.order, keep)
 	}
@@ -155,6 +168,12 @@ func (b *Leaderboard) trim(ctx context.Context, keep int64) (int64, error) {
 // Clear removes the board and everything beside it: its members, and the operations that IncrementOnce remembers, but for
 // those of Windows, which all of them share.
 func (b *Leaderboard) Clear(ctx context.Context) error {
+	if b.shards != nil {
+		if err := b.shards.clear(ctx, b); err != nil {
+			return b.wrap("clear", err)
+		}
+		return nil
+	}
 	keys := []string{b.key, b.companion(scoresSuffix), b.companion(recordSuffix)}
 	if b.closes == 0 { // the memory of a window is that of all
 		keys = append(keys, b.memory[:]...)

@@ -18,12 +18,16 @@ var (
 	ErrScore = errors.New("ranking: invalid score")
 	// ErrWindowClosed means that by Redis' clock it is too late, or too early, to write. Nothing was written.
 	ErrWindowClosed = errors.New("ranking: window closed")
+	// ErrTooDeep means that a page or neighbourhood of a sharded board lies deeper than it reads. See NewSharded.
+	ErrTooDeep = errors.New("ranking: too deep")
 	// ErrUnsupported means that this kind of board cannot do that, or that the board was written with other options.
 	ErrUnsupported = errors.New("ranking: not supported by this board")
 	// ErrUnknown means that an Increment was sent and no reply came: it may have been applied, so repeating it might count
 	// twice. Reading the member tells.
 	ErrUnknown = errors.New("ranking: outcome unknown")
 )
+
+var errSharded = fmt.Errorf("%w: it is sharded", ErrUnsupported)
 
 // wrap names the operation and the key, in one line.
 func (b *Leaderboard) wrap(op string, err error) error {

@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 		_ = checks.Value.Set(map[bool]string{false: "4", true: "100"}[redistest.Long() > 3*time.Second])
 	}
 	_ = flag.Set("rapid.nofailfile", "true")
+	_ = flag.Set("rapid.steps", "15")
 	redistest.Main(m)
 }
 

@@ -40,6 +40,7 @@ type Leaderboard struct {
 	opens   int64     // when a window opens and closes, in ms; 0 for never
 	closes  int64
 	watched *watched
+	shards  *sharded // nil where one key holds all
 	options Options
 	settings
 	packing

@@ -43,6 +43,8 @@ func (b *Leaderboard) Merge(ctx context.Context, agg Aggregate, boards ...*Leade
 
 func (b *Leaderboard) merge(ctx context.Context, agg Aggregate, boards []*Leaderboard) error {
 	switch {
+	case b.shards != nil:
+		return errSharded
 	case agg > Max:
 		return fmt.Errorf("aggregate is %d, which is none", agg)
 	case len(boards) == 0:
@@ -56,6 +58,8 @@ func (b *Leaderboard) merge(ctx context.Context, agg Aggregate, boards []*Leader
 		switch {
 		case board == nil:
 			return fmt.Errorf("board %d is nil", i)
+		case board.shards != nil:
+			return fmt.Errorf("%w: %q is sharded", ErrUnsupported, board.key)
 		case board.options.Ties == EarliestFirst:
 			return fmt.Errorf("%w: the Ties of %q are EarliestFirst", ErrUnsupported, board.key)
 		case b.options.Integers && !board.options.Integers:

@@ -21,6 +21,7 @@ type model struct {
 	order   ranking.Order
 	ties    ranking.Ties
 	maxSize int
+	sharded bool
 	now     int // of a clock that ticks between writes
 	scores  map[string]float64
 	reached map[string]int
@@ -110,14 +111,21 @@ func TestModel(t *testing.T) {
 			for order, direction := range map[ranking.Order]string{ranking.Descending: "descending", ranking.Ascending: "ascending"} {
 				t.Run(name+" "+direction, func(t *testing.T) {
 					t.Parallel()
-					rapid.Check(t, func(rt *rapid.T) { checkModel(t, rt, s, order, ties) })
+					rapid.Check(t, func(rt *rapid.T) { checkModel(t, rt, s, order, ties, 0) })
+				})
+				if ties != ranking.Competition {
+					continue
+				}
+				t.Run("sharded "+direction, func(t *testing.T) {
+					t.Parallel()
+					rapid.Check(t, func(rt *rapid.T) { checkModel(t, rt, s, order, ties, rapid.IntRange(1, 5).Draw(rt, "shards")) })
 				})
 			}
 		}
 	})
 }
 
-func checkModel(t *testing.T, rt *rapid.T, s *redistest.Server, order ranking.Order, ties ranking.Ties) {
+func checkModel(t *testing.T, rt *rapid.T, s *redistest.Server, order ranking.Order, ties ranking.Ties, shards int) {
 	c := s.Client(t)
 	defer c.Close()
 	m := &model{order: order, ties: ties, scores: map[string]float64{}, reached: map[string]int{}}
@@ -135,10 +143,19 @@ func checkModel(t *testing.T, rt *rapid.T, s *redistest.Server, order ranking.Or
 	case 1:
 		opts.TTL = time.Hour
 	case 2:
+		if shards > 0 {
+			break
+		}
 		m.maxSize = rapid.SampledFrom([]int{1, 3, 128}).Draw(rt, "size")
 		opts.MaxSize = int64(m.maxSize)
 	}
 	b := newBoard(t, c, opts)
+	if shards > 0 {
+		var err error
+		b, err = ranking.NewSharded(c, redistest.ID(), shards, opts)
+		require.NoError(rt, err)
+		m.sharded = true
+	}
 	defer func() { require.NoError(rt, b.Clear(background)) }()
 
 	names := []string{"a", strings.Repeat("b", 64), strings.Repeat("c", 65), strings.Repeat("d", 300), "e\x00\xff\n", "f{g}", "-inf"}
@@ -228,6 +245,9 @@ func checkModel(t *testing.T, rt *rapid.T, s *redistest.Server, order ranking.Or
 			require.EqualValues(rt, map[bool]int{true: 1}[there], n)
 		},
 		"trim": func(rt *rapid.T) {
+			if m.sharded {
+				rt.Skip("not there")
+			}
 			keep := rapid.SampledFrom([]int{2, 100, 2000}).Draw(rt, "keep")
 			was, size := len(m.scores), m.maxSize
 			m.maxSize = keep
@@ -243,7 +263,17 @@ func checkModel(t *testing.T, rt *rapid.T, s *redistest.Server, order ranking.Or
 
 // checkReads compares every read with the model.
 func checkReads(rt *rapid.T, b *ranking.Leaderboard, m *model, names []string) {
-	all := m.entries()
+	all, most := m.entries(), 3000
+	if m.sharded {
+		most = 1000
+	}
+	i := 0
+	for e, err := range b.All(background) {
+		require.NoError(rt, err)
+		require.Equal(rt, all[i], e)
+		i++
+	}
+	require.Equal(rt, len(all), i)
 	same := func(want, got []ranking.Entry, err error, what string, args ...any) {
 		require.NoError(rt, err)
 		if len(want) == 0 {
@@ -272,24 +302,26 @@ func checkReads(rt *rapid.T, b *ranking.Leaderboard, m *model, names []string) {
 	require.NoError(rt, err)
 	require.EqualValues(rt, len(all), n)
 
-	top := rapid.SampledFrom([]int{0, 1, 7, 3000}).Draw(rt, "n")
+	top := rapid.SampledFrom([]int{0, 1, 7, most}).Draw(rt, "n")
 	entries, err := b.Top(background, top)
 	same(all[:min(top, len(all))], entries, err, "top %d", top)
 
-	from := rapid.IntRange(1, len(all)+2).Draw(rt, "from")
-	to := from + rapid.IntRange(-1, 9).Draw(rt, "more")
-	entries, err = b.Range(background, int64(from), int64(to))
-	same(all[min(from-1, len(all)):max(min(from-1, len(all)), min(to, len(all)))], entries, err, "range %d %d", from, to)
+	if !m.sharded {
+		from := rapid.IntRange(1, len(all)+2).Draw(rt, "from")
+		to := from + rapid.IntRange(-1, 9).Draw(rt, "more")
+		entries, err = b.Range(background, int64(from), int64(to))
+		same(all[min(from-1, len(all)):max(min(from-1, len(all)), min(to, len(all)))], entries, err, "range %d %d", from, to)
 
-	size := rapid.SampledFrom([]int{1, 3, 10, 3000}).Draw(rt, "size")
-	page := rapid.IntRange(1, len(all)/size+2).Draw(rt, "page")
+	}
+	size := rapid.SampledFrom([]int{1, 3, 10, most}).Draw(rt, "size")
+	page := rapid.IntRange(1, min(len(all)/size+2, most/size)).Draw(rt, "page")
 	p, err := b.Page(background, page, size)
 	same(all[min((page-1)*size, len(all)):min(page*size, len(all))], p.Entries, err, "page %d of %d", page, size)
 	require.EqualValues(rt, len(all), p.Total)
 	require.Equal(rt, (len(all)+size-1)/size, p.Pages)
 
 	bound := rapid.SampledFrom([]float64{math.Inf(-1), -1, -0.5, 0, 0.1, 2, 2.5, 40, math.Inf(1)})
-	low, high, limit := bound.Draw(rt, "low"), bound.Draw(rt, "high"), rapid.SampledFrom([]int{1, 4, 3000}).Draw(rt, "limit")
+	low, high, limit := bound.Draw(rt, "low"), bound.Draw(rt, "high"), rapid.SampledFrom([]int{1, 4, most}).Draw(rt, "limit")
 	var inside []ranking.Entry
 	for _, e := range all {
 		if low <= e.Score && e.Score <= high {
@@ -302,6 +334,9 @@ func checkReads(rt *rapid.T, b *ranking.Leaderboard, m *model, names []string) {
 	entries, err = b.ByScore(background, low, high, limit)
 	same(inside[:min(limit, len(inside))], entries, err, "by score %v %v %d", low, high, limit)
 
+	if m.sharded {
+		return
+	}
 	friends := rapid.SliceOf(rapid.SampledFrom(names)).Draw(rt, "friends")
 	var known []ranking.Entry
 	for _, e := range all {

@@ -38,6 +38,9 @@ func (b *Leaderboard) get(ctx context.Context, member string) (Standing, error) 
 	if member == "" {
 		return Standing{}, errEmptyMember
 	}
+	if b.shards != nil {
+		return b.shards.get(ctx, b, member)
+	}
 	if b.options.Ties == Ordinal {
 		get := b.newStanding(ctx, member)
 		_, _ = b.client.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -71,6 +74,9 @@ func (b *Leaderboard) GetMany(ctx context.Context, members ...string) ([]Entry, 
 func (b *Leaderboard) getMany(ctx context.Context, members []string) ([]Entry, error) {
 	if len(members) == 0 {
 		return nil, nil
+	}
+	if b.shards != nil {
+		return nil, errSharded
 	}
 	if slices.Contains(members, "") {
 		return nil, errEmptyMember
@@ -106,7 +112,13 @@ func (b *Leaderboard) getMany(ctx context.Context, members []string) ([]Entry, e
 
 // Top answers the n best, best first; fewer if there are fewer. None for n < 1.
 func (b *Leaderboard) Top(ctx context.Context, n int) ([]Entry, error) {
-	entries, err := b.between(ctx, 1, int64(n))
+	var entries []Entry
+	var err error
+	if b.shards != nil {
+		entries, _, err = b.shards.top(ctx, b, int64(n))
+	} else {
+		entries, err = b.between(ctx, 1, int64(n))
+	}
 	if err != nil {
 		return nil, b.wrap("top", err)
 	}
@@ -128,6 +140,9 @@ func (b *Leaderboard) Range(ctx context.Context, from, to int64) ([]Entry, error
 
 // between needs no script where ranks are positions, or begin with the first.
 func (b *Leaderboard) between(ctx context.Context, from, to int64) ([]Entry, error) {
+	if b.shards != nil {
+		return nil, errSharded
+	}
 	if to < from {
 		return nil, nil
 	}
@@ -172,7 +187,13 @@ func (b *Leaderboard) page(ctx context.Context, page, size int) (Page, error) {
 	if int64(page-1) <= from/int64(size) {
 		from = int64(page-1) * int64(size)
 	}
-	rows, err := b.rows(ctx, "range", from, from+min(int64(size), math.MaxInt32)-1)
+	var rows rows
+	var err error
+	if b.shards != nil {
+		rows, err = b.shards.page(ctx, b, from, int64(size))
+	} else {
+		rows, err = b.rows(ctx, "range", from, from+min(int64(size), math.MaxInt32)-1)
+	}
 	if err != nil {
 		return Page{}, err
 	}
@@ -197,7 +218,15 @@ func (b *Leaderboard) Around(ctx context.Context, member string, above, below in
 	if err != nil {
 		return nil, b.wrap("around", err)
 	}
-	rows, err := b.rows(ctx, "around", member, min(above, math.MaxInt32), min(below, math.MaxInt32))
+	above, below = min(above, math.MaxInt32), min(below, math.MaxInt32)
+	if b.shards != nil {
+		entries, err := b.shards.around(ctx, b, member, above, below)
+		if err != nil {
+			return nil, b.wrap("around", err)
+		}
+		return entries, nil
+	}
+	rows, err := b.rows(ctx, "around", member, above, below)
 	if err != nil {
 		return nil, b.wrap("around", err)
 	}
@@ -217,6 +246,13 @@ func (b *Leaderboard) ByScore(ctx context.Context, min, max float64, limit int) 
 	if b.options.Order == Descending {
 		low, high = high, low
 	}
+	if b.shards != nil {
+		entries, err := b.shards.byScore(ctx, b, low, high, limit)
+		if err != nil {
+			return nil, b.wrap("by score", err)
+		}
+		return entries, nil
+	}
 	rows, err := b.rows(ctx, "score", low, high, limit)
 	if err != nil {
 		return nil, b.wrap("by score", err)
@@ -226,7 +262,7 @@ func (b *Leaderboard) ByScore(ctx context.Context, min, max float64, limit int) 
 
 // Count answers how many members there are.
 func (b *Leaderboard) Count(ctx context.Context) (int64, error) {
-	n, err := b.int(ctx, "zcard", b.boxed)
+	n, err := b.countBetween(ctx, "-inf", "+inf")
 	if err != nil {
 		return 0, b.wrap("count", err)
 	}
@@ -240,11 +276,21 @@ func (b *Leaderboard) CountBetween(ctx context.Context, min, max float64) (int64
 	if err != nil {
 		return 0, b.wrap("count between", err)
 	}
-	n, err := b.int(ctx, "zcount", b.boxed, low, high)
+	n, err := b.countBetween(ctx, low, high)
 	if err != nil {
 		return 0, b.wrap("count between", err)
 	}
 	return n, nil
+}
+
+func (b *Leaderboard) countBetween(ctx context.Context, low, high string) (int64, error) {
+	switch {
+	case b.shards != nil:
+		return b.shards.between(ctx, low, high)
+	case low == "-inf" && high == "+inf":
+		return b.int(ctx, "zcard", b.boxed)
+	}
+	return b.int(ctx, "zcount", b.boxed, low, high)
 }
 
 // bounds are what is stored of the scores from low to high.
@@ -278,6 +324,7 @@ func (b *Leaderboard) ask(ctx context.Context, s *script.Script, n int, args ...
 type rows struct {
 	entries []Entry
 	total   int64
+	from    int64  // the position of the first of them, from 0
 	last    string // the score of the last of them, as Redis wrote it
 }
 
@@ -286,16 +333,21 @@ func (b *Leaderboard) rows(ctx context.Context, which string, args ...any) (rows
 	if err != nil {
 		return rows{}, err
 	}
+	return b.parseRows(reply)
+}
+
+func (b *Leaderboard) parseRows(reply []string) (rows, error) {
 	if len(reply) < 3 || len(reply)%2 == 0 {
 		return rows{}, fmt.Errorf("script answered %d values", len(reply))
 	}
 	var head [3]int64
+	var err error
 	for i := range head {
 		if head[i], err = strconv.ParseInt(reply[i], 10, 64); err != nil {
 			return rows{}, err
 		}
 	}
-	r := rows{total: head[0]}
+	r := rows{total: head[0], from: head[1]}
 	position, rank := head[1]+1, head[2]
 	if reply = reply[3:]; len(reply) == 0 {
 		return r, nil

@@ -5,10 +5,11 @@
 -- ARGV[1]  desc or asc
 -- ARGV[2]  ties: ordinal, competition, dense or earliest
 -- ARGV[3]  the packing that is recorded with the board, of earliest
--- ARGV[4]  which rows: range, around, score or after
--- ARGV[5]  range: first position from 0; around: the member; score: the better bound; after: a member that was a row
--- ARGV[6]  range: last position; around: how many above it; score: the worse bound; after: the score it had
--- ARGV[7]  around: how many below it; score and after: how many at most
+-- ARGV[4]  which rows: range, around, score, after or beside
+-- ARGV[5]  range: first position from 0; around: the member; score: the better bound; after and beside: a member that was a
+--          row, or is one of another shard
+-- ARGV[6]  range: last position; around: how many above it; score: the worse bound; after and beside: the score it had
+-- ARGV[7]  around: how many below it; score and after: how many at most; beside: how many before and after it
 --
 -- Returns {members on the board, position from 0 and rank from 1 of the first row, then member and score as stored of each
 -- row}. Errors: NOTFOUND, UNSUPPORTED.
@@ -65,7 +66,9 @@ else
       if comes then last = middle else from = middle + 1 end
     end
   end
-  rows = redis.call(range, KEYS[1], from, from + ARGV[7] - 1, 'WITHSCORES')
+  local to = from + ARGV[7] - 1
+  if which == 'beside' then from = math.max(0, from - ARGV[7] - 1) end
+  rows = redis.call(range, KEYS[1], from, to, 'WITHSCORES')
 end
 local rank = from + 1
 if rows[2] and (ties == 'competition' or ties == 'dense') then rank = better(KEYS[2], rows[2]) + 1 end

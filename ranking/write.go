@@ -85,6 +85,12 @@ func (b *Leaderboard) put(ctx context.Context, v verb, member string, score floa
 	if err != nil {
 		return Update{}, err
 	}
+	switch s := b.shards; {
+	case s != nil && v == set:
+		return s.set(ctx, b, member, score, text)
+	case s != nil:
+		return s.write(ctx, b, member, func(home *Leaderboard) (Update, error) { return home.put(ctx, v, member, score) })
+	}
 	if b.plain() && (v == set || b.options.Ties == Ordinal) {
 		return b.putPlain(ctx, v, member, score, text)
 	}
@@ -95,6 +101,9 @@ func (b *Leaderboard) increment(ctx context.Context, member string, delta float6
 	text, err := b.check(member, "delta", delta)
 	if err != nil {
 		return Update{}, err
+	}
+	if s := b.shards; s != nil {
+		return s.write(ctx, b, member, func(home *Leaderboard) (Update, error) { return home.increment(ctx, member, delta) })
 	}
 	if b.plain() && b.options.Ties == Ordinal && !b.options.Integers && math.Abs(delta) < maxSafeDelta {
 		return b.addPlain(ctx, member, text)
@@ -109,6 +118,11 @@ func (b *Leaderboard) incrementOnce(ctx context.Context, member string, delta fl
 	}
 	if op == "" {
 		return Update{}, errEmptyOperation
+	}
+	if s := b.shards; s != nil {
+		return s.write(ctx, b, member, func(home *Leaderboard) (Update, error) {
+			return home.incrementOnce(ctx, member, delta, op)
+		})
 	}
 	return b.run(ctx, add, op, member, text)
 }
