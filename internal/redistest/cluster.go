@@ -89,6 +89,8 @@ func (c *Cluster) start(masters int) error {
 		if err := client.ClusterAddSlotsRange(ctx, from, to).Err(); err != nil {
 			return err
 		}
+	}
+	for i, client := range clients { // once all have their epochs: who knows another node is given none
 		for j := range masters { // everyone meets everyone, which spares waiting for gossip
 			if j != i {
 				if err := client.Do(ctx, "cluster", "meet", "127.0.0.1", ports[2*j], ports[2*j+1]).Err(); err != nil {
