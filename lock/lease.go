@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redispatterns/redispatterns/internal/script"
@@ -33,6 +34,9 @@ type Lease struct {
 	locker *Locker
 	token  string
 	fence  int64
+	began  time.Time
+
+	observed atomic.Pointer[context.Context] // in which it was acquired; for Options.Observe
 
 	renewal renewal // guarded by the renewer's mutex
 
@@ -65,7 +69,7 @@ func past(t time.Time) bool {
 
 // begin starts the lease, which has this length from when its request was sent.
 func (l *Lease) begin(sent time.Time, ttl time.Duration) error {
-	l.until = sent.Add(validity(ttl))
+	l.began, l.until = sent, sent.Add(validity(ttl))
 	if past(l.until) {
 		return fmt.Errorf("%w: the reply took longer than the TTL of %v", ErrLost, ttl)
 	}
@@ -272,6 +276,13 @@ func (l *Lease) finish(ctx context.Context, op string, send func(context.Context
 		l.mu.Lock()
 		l.released, l.gone = released, gone
 		l.mu.Unlock()
+		switch {
+		case lost: // and observed
+		case released:
+			l.observe(Released, nil)
+		case gone:
+			l.observe(Lost, ErrLost)
+		}
 		if err != nil && !gone {
 			return failed(ctx, op, l.mutex.name, err)
 		}
@@ -368,4 +379,7 @@ func (l *Lease) end(cause error) {
 		c.cancel(cause)
 	}
 	l.locker.renewer.remove(l)
+	if errors.Is(cause, ErrLost) {
+		l.observe(Lost, cause)
+	}
 }

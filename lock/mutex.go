@@ -59,26 +59,33 @@ func (m *Mutex) WithTTL(ttl time.Duration) *Mutex {
 // outlives it. An error of Redis is returned at once when the first attempt meets it, and when it lasts for a TTL later.
 // Where the context ends the wait the error is a *HeldError, and matches ErrNotAcquired and the context's error.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
+	began := time.Now()
+	lease, attempts, err := m.lock(ctx)
+	return m.acquired(ctx, began, attempts, lease, err)
+}
+
+func (m *Mutex) lock(ctx context.Context) (*Lease, int, error) {
 	if m.locker.lineOf(m) != nil { // others wait, or did lately
 		if err := m.ready(ctx); err != nil {
-			return nil, failed(ctx, "acquire", m.name, err)
+			return nil, 0, failed(ctx, "acquire", m.name, err)
 		}
 		return m.wait(ctx, nil)
 	}
 	lease, held, err := m.attempt(ctx, uuid.NewString())
 	if held == nil {
-		return lease, err
+		return lease, 1, err
 	}
 	return m.wait(ctx, held)
 }
 
 // TryLock takes the lock if it is free, else it returns a *HeldError, which matches ErrNotAcquired.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
+	began := time.Now()
 	lease, held, err := m.attempt(ctx, uuid.NewString())
 	if held != nil {
-		return nil, held
+		err = held
 	}
-	return lease, err
+	return m.acquired(ctx, began, 1, lease, err)
 }
 
 // attempt asks once for the lock: a lease, or who has it, or an error.
@@ -145,6 +152,12 @@ func (m *Mutex) lease(ctx context.Context, token string, reply []string, sent ti
 // before it is lost, which its holder learns at its next renewal, if it did not end it with Release before. Of two who adopt
 // the same token one succeeds. Where nobody holds the lock under the token the error is ErrLost.
 func (m *Mutex) Adopt(ctx context.Context, token string) (*Lease, error) {
+	began := time.Now()
+	lease, err := m.adopt(ctx, token)
+	return m.acquired(ctx, began, 1, lease, err)
+}
+
+func (m *Mutex) adopt(ctx context.Context, token string) (*Lease, error) {
 	const op = "adopt"
 	if err := m.ready(ctx); err != nil {
 		return nil, failed(ctx, op, m.name, err)
