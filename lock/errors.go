@@ -26,13 +26,13 @@ var (
 // wait it matches that context's error and its cause too. Its text never shows the owner, whose token can release.
 type HeldError struct {
 	Name  string
-	Owner string        // token of the holder when last seen
-	TTL   time.Duration // what the holder had left when last seen; 0 where the lock has no expiry
+	Owner string        // token of the holder when last seen; "" for readers and permits
+	TTL   time.Duration // what the holder had left when last seen; 0 where the lock has no expiry, or a writer waits
 	Err   error         // what ended the wait; nil from Try…
 }
 
 func (e *HeldError) Error() string {
-	left := "without expiry"
+	left := "with no end known"
 	if e.TTL > 0 {
 		left = fmt.Sprintf("for another %v unless renewed", e.TTL)
 	}

@@ -177,3 +177,58 @@ func ExampleLease_Extend() {
 	// <nil>
 	// true
 }
+
+func ExampleLease_Leave() {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	locks, _ := lock.New(rdb, nil)
+	defer locks.Close()
+	ctx := context.Background()
+
+	// Every replica tries each minute. The one that gets the lock runs the job, and keeps the others out until shortly
+	// before the next minute, whatever their clocks say.
+	runs := 0
+	for range 5 {
+		lease, err := locks.Mutex("report").TryLock(ctx)
+		if errors.Is(err, lock.ErrNotAcquired) {
+			continue
+		}
+		runs++
+		_ = lease.Leave(ctx, 50*time.Second)
+	}
+	fmt.Println(runs)
+	// Output: 1
+}
+
+func ExampleLocker_RWMutex() {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	locks, _ := lock.New(rdb, nil)
+	defer locks.Close()
+	ctx := context.Background()
+
+	config := locks.RWMutex("config")
+	one, _ := config.RLock(ctx)
+	two, _ := config.RLock(ctx)
+	_, err := config.TryLock(ctx)
+	fmt.Println(one.Held(), two.Held(), errors.Is(err, lock.ErrNotAcquired))
+	_, _ = one.Release(ctx), two.Release(ctx)
+	// Output: true true true
+}
+
+func ExampleLocker_Semaphore() {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	locks, _ := lock.New(rdb, nil)
+	defer locks.Close()
+	ctx := context.Background()
+
+	exports := locks.Semaphore("exports", 2)
+	one, _ := exports.Acquire(ctx)
+	two, _ := exports.Acquire(ctx)
+	_, err := exports.TryAcquire(ctx)
+	n, _ := exports.InUse(ctx)
+	fmt.Println(n, errors.Is(err, lock.ErrNotAcquired))
+	_, _ = one.Release(ctx), two.Release(ctx)
+	// Output: 2 true
+}

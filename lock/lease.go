@@ -33,6 +33,7 @@ type Lease struct {
 	mutex  *Mutex
 	locker *Locker
 	token  string
+	member string // what stands in Redis: the token, and before it what a reader's or permit's member begins with
 	fence  int64
 	began  time.Time
 
@@ -94,7 +95,8 @@ func (l *Lease) Token() string {
 
 // Fence is a number that grows with every acquisition of the name, to be sent along with every write to the resource that
 // the lock protects. A resource that refuses a number below the highest it has seen is safe from a holder that was paused
-// past its lease and does not know. It is about the time in microseconds, and below 2⁵³.
+// past its lease and does not know. It is about the time in microseconds, and below 2⁵³. It is 0, and not to be sent, for
+// readers and permits.
 func (l *Lease) Fence() int64 {
 	if l == nil {
 		return 0
@@ -191,7 +193,7 @@ func (l *Lease) extend(ctx context.Context, op string, ttl time.Duration) (time.
 		return 0, failed(ctx, op, l.mutex.name, err)
 	}
 	sent := time.Now()
-	left, err := extendScript.IntOf(ctx, l.locker.client, l.mutex.lockKey(), l.token, ttl.Milliseconds())
+	left, err := extendScript.IntOf(ctx, l.locker.client, l.mutex.lockKey(), l.member, ttl.Milliseconds())
 	if err == nil {
 		err = l.extended(sent, ttl, left)
 	}
@@ -243,7 +245,7 @@ func (l *Lease) Leave(ctx context.Context, ttl time.Duration) error {
 		return failed(ctx, "leave", l.Name(), err)
 	}
 	return l.finish(ctx, "leave", func(ctx context.Context) error {
-		left, err := extendScript.IntOf(ctx, l.locker.client, l.mutex.lockKey(), l.token, ttl.Milliseconds(), "exactly")
+		left, err := extendScript.IntOf(ctx, l.locker.client, l.mutex.lockKey(), l.member, ttl.Milliseconds(), "exactly")
 		if err == nil && left == notHeld {
 			err = ErrLost
 		}
@@ -296,16 +298,16 @@ func (l *Lease) finish(ctx context.Context, op string, send func(context.Context
 func (l *Lease) release(ctx context.Context) error {
 	had, err := int64(0), error(nil)
 	if !l.unknown {
-		had, err = releaseOnceScript.IntOf(ctx, l.locker.client, l.mutex.keys(), l.token, l.locker.retention, "")
+		had, err = releaseOnceScript.IntOf(ctx, l.locker.client, l.mutex.keys(), l.member, l.locker.retention, "")
 		l.unknown = err != nil && script.Unknown(err)
 	}
 	if l.unknown { // whether it was executed; when it was, this run finds nothing
-		had, err = releaseScript.IntOf(ctx, l.locker.client, l.mutex.keys(), l.token, l.locker.retention, "")
+		had, err = releaseScript.IntOf(ctx, l.locker.client, l.mutex.keys(), l.member, l.locker.retention, "")
 	}
 	switch {
 	case err != nil:
 		if ctx.Err() != nil {
-			l.mutex.cleanup(ctx, l.token, "")
+			l.mutex.cleanup(ctx, l.member, "")
 		}
 		return err
 	case had == 0 && !l.unknown:

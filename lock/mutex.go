@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -44,6 +45,7 @@ type Mutex struct {
 func (m *Mutex) lockKey() script.Keys   { return m.boxed[:1] }
 func (m *Mutex) fenceKeys() script.Keys { return m.boxed[:2] }
 func (m *Mutex) keys() script.Keys      { return m.boxed[:] }
+func (m *Mutex) shareKeys() script.Keys { return script.Keys{m.key, m.queue} }
 
 // WithTTL returns a copy whose leases have this length: at least 1ms, of which whole milliseconds count.
 func (m *Mutex) WithTTL(ttl time.Duration) *Mutex {
@@ -124,7 +126,7 @@ func (m *Mutex) held(reply []string) (*HeldError, error) {
 }
 
 func (m *Mutex) newLease(token string, fence int64) *Lease {
-	return &Lease{mutex: m, locker: m.locker, token: token, fence: fence}
+	return &Lease{mutex: m, locker: m.locker, token: token, member: token, fence: fence}
 }
 
 // lease begins the lease that a script granted to token with the fence in reply.
@@ -184,30 +186,35 @@ func (m *Mutex) adopt(ctx context.Context, token string) (*Lease, error) {
 // Status is what an observer sees of a lock.
 type Status struct {
 	Held  bool
-	Owner string        // the holder's token: whoever knows it can release, by Adopt
+	Owner string        // the holder's token: whoever knows it can release, by Adopt; "" where readers or permits have it
 	TTL   time.Duration // what the holder has left; 0 where the lock has no expiry, as when another program set it without
 	Fence int64         // of the last acquisition that is remembered; 0 where none is
 }
 
 // Status looks at the lock. By the time that it returns, all of it may have changed.
 func (m *Mutex) Status(ctx context.Context) (Status, error) {
+	status, _, err := m.status(ctx)
+	return status, err
+}
+
+// status also says how many readers or permits there are.
+func (m *Mutex) status(ctx context.Context) (Status, int, error) {
 	const op = "status of"
 	if err := m.ready(ctx); err != nil {
-		return Status{}, failed(ctx, op, m.name, err)
+		return Status{}, 0, failed(ctx, op, m.name, err)
 	}
-	reply, err := statusScript.StringsOf(ctx, m.locker.client, 3, m.fenceKeys())
+	reply, err := statusScript.StringsOf(ctx, m.locker.client, 4, m.fenceKeys())
 	if err != nil {
-		return Status{}, failed(ctx, op, m.name, err)
+		return Status{}, 0, failed(ctx, op, m.name, err)
 	}
 	left, err := strconv.ParseInt(reply[0], 10, 64)
-	if err != nil {
-		return Status{}, failed(ctx, op, m.name, err)
+	fence, fenceErr := strconv.ParseInt(reply[2], 10, 64)
+	sharers, sharersErr := strconv.Atoi(reply[3])
+	if err := cmp.Or(err, fenceErr, sharersErr); err != nil {
+		return Status{}, 0, failed(ctx, op, m.name, err)
 	}
-	fence, err := strconv.ParseInt(reply[2], 10, 64)
-	if err != nil {
-		return Status{}, failed(ctx, op, m.name, err)
-	}
-	return Status{Held: left != -2, Owner: reply[1], TTL: time.Duration(max(left, 0)) * time.Millisecond, Fence: fence}, nil
+	status := Status{Held: left != -2, Owner: reply[1], TTL: time.Duration(max(left, 0)) * time.Millisecond, Fence: fence}
+	return status, sharers, nil
 }
 
 // ForceUnlock takes the lock from whoever holds it; it is for operators, not for programs. The holder learns of it at its

@@ -1,10 +1,10 @@
 package lock
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -306,7 +306,7 @@ func (q *line) look(ctx context.Context, w *waiter, member string, alive time.Du
 	if len(reply) == 3 {
 		held, err := m.held(reply)
 		fence, fenceErr := strconv.ParseInt(reply[2], 10, 64)
-		if err = errors.Join(err, fenceErr); err != nil {
+		if err := cmp.Or(err, fenceErr); err != nil {
 			return nil, nil, 0, failed(ctx, "acquire", m.name, err)
 		}
 		return nil, q.saw(held), fence, nil

@@ -202,7 +202,7 @@ func (r *renewer) renew(batch []*Lease) {
 		cmds := make([]*redis.IntCmd, len(batch))
 		_, _ = r.locker.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, l := range batch {
-				cmds[i] = extendScript.QueueInt(ctx, p, l.mutex.lockKey(), l.token, l.mutex.ttl.Milliseconds())
+				cmds[i] = extendScript.QueueInt(ctx, p, l.mutex.lockKey(), l.member, l.mutex.ttl.Milliseconds())
 			}
 			return nil
 		})
@@ -218,7 +218,7 @@ func (r *renewer) renew(batch []*Lease) {
 	}
 	for _, l := range rest {
 		sent := time.Now()
-		left, err := extendScript.IntOf(ctx, r.locker.client, l.mutex.lockKey(), l.token, l.mutex.ttl.Milliseconds())
+		left, err := extendScript.IntOf(ctx, r.locker.client, l.mutex.lockKey(), l.member, l.mutex.ttl.Milliseconds())
 		r.renewed(l, sent, left, err)
 	}
 }
