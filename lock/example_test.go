@@ -232,3 +232,43 @@ func ExampleLocker_Semaphore() {
 	_, _ = one.Release(ctx), two.Release(ctx)
 	// Output: 2 true
 }
+
+// fencedWrite is a resource that refuses a holder which is late: one that another with a higher fence has followed. In SQL it
+// is UPDATE … SET value = $1, fence = $2 WHERE id = $3 AND fence <= $2, and a holder that changed no row is late.
+var fencedWrite = redis.NewScript(`
+if tonumber(redis.call('HGET', KEYS[1], 'fence') or '0') > tonumber(ARGV[1]) then
+	return 0
+end
+redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'value', ARGV[2])
+return 1`)
+
+var errLate = errors.New("another holder has written since")
+
+func write(ctx context.Context, rdb *redis.Client, key string, fence int64, value string) error {
+	n, err := fencedWrite.Run(ctx, rdb, []string{key}, fence, value).Int()
+	if err == nil && n == 0 {
+		err = errLate
+	}
+	return err
+}
+
+func ExampleLease_Fence() {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	locks, _ := lock.New(rdb, nil)
+	defer locks.Close()
+	ctx := context.Background()
+
+	m := locks.Mutex("order:11")
+	paused, _ := m.Lock(ctx)
+	_ = m.ForceUnlock(ctx) // as if its lease had lapsed while it was paused
+	next, _ := m.Lock(ctx)
+
+	fmt.Println(write(ctx, rdb, "stock:11", next.Fence(), "written by the next"))
+	fmt.Println(write(ctx, rdb, "stock:11", paused.Fence(), "written too late"))
+	fmt.Println(rdb.HGet(ctx, "stock:11", "value").Val())
+	// Output:
+	// <nil>
+	// another holder has written since
+	// written by the next
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns"
@@ -14,7 +15,14 @@ import (
 	"github.com/redispatterns/redispatterns/lock"
 )
 
+// runChild, if set, is what this process is for: a test started it.
+var runChild func()
+
 func TestMain(m *testing.M) {
+	if runChild != nil {
+		logging.Disable()
+		runChild()
+	}
 	examples := miniredis.NewMiniRedis()
 	examples.ClockTTL(true)
 	if err := examples.Start(); err != nil {
