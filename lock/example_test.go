@@ -11,8 +11,8 @@ import (
 	"github.com/redispatterns/redispatterns/lock"
 )
 
-// addr is where the examples find a Redis.
-var addr string
+// Where the examples find a Redis, and others.
+var addr, addr2, addr3 string
 
 func ExampleNew() {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})

@@ -37,6 +37,7 @@ type Lease struct {
 	fence  int64
 	began  time.Time
 
+	answered []chan struct{}                 // of a quorum: closed when the node has answered the acquisition
 	observed atomic.Pointer[context.Context] // in which it was acquired; for Options.Observe
 
 	renewal renewal // guarded by the renewer's mutex
@@ -96,7 +97,7 @@ func (l *Lease) Token() string {
 // Fence is a number that grows with every acquisition of the name, to be sent along with every write to the resource that
 // the lock protects. A resource that refuses a number below the highest it has seen is safe from a holder that was paused
 // past its lease and does not know. It is about the time in microseconds, and below 2⁵³. It is 0, and not to be sent, for
-// readers and permits.
+// readers, permits and a quorum.
 func (l *Lease) Fence() int64 {
 	if l == nil {
 		return 0
@@ -193,7 +194,7 @@ func (l *Lease) extend(ctx context.Context, op string, ttl time.Duration) (time.
 		return 0, failed(ctx, op, l.mutex.name, err)
 	}
 	sent := time.Now()
-	left, err := extendScript.IntOf(ctx, l.locker.client, l.mutex.lockKey(), l.member, ttl.Milliseconds())
+	left, err := l.sendExtend(ctx, ttl, false)
 	if err == nil {
 		err = l.extended(sent, ttl, left)
 	}
@@ -201,6 +202,16 @@ func (l *Lease) extend(ctx context.Context, op string, ttl time.Duration) (time.
 		return 0, failed(ctx, op, l.mutex.name, err)
 	}
 	return time.Duration(left) * time.Millisecond, nil
+}
+
+func (l *Lease) sendExtend(ctx context.Context, ttl time.Duration, exactly bool) (int64, error) {
+	switch {
+	case l.locker.nodes != nil:
+		return l.extendQuorum(ctx, ttl, exactly)
+	case exactly:
+		return extendScript.IntOf(ctx, l.locker.client, l.mutex.lockKey(), l.member, ttl.Milliseconds(), "exactly")
+	}
+	return extendScript.IntOf(ctx, l.locker.client, l.mutex.lockKey(), l.member, ttl.Milliseconds())
 }
 
 // extended takes in the reply of extend.lua.
@@ -245,7 +256,7 @@ func (l *Lease) Leave(ctx context.Context, ttl time.Duration) error {
 		return failed(ctx, "leave", l.Name(), err)
 	}
 	return l.finish(ctx, "leave", func(ctx context.Context) error {
-		left, err := extendScript.IntOf(ctx, l.locker.client, l.mutex.lockKey(), l.member, ttl.Milliseconds(), "exactly")
+		left, err := l.sendExtend(ctx, ttl, true)
 		if err == nil && left == notHeld {
 			err = ErrLost
 		}
@@ -296,6 +307,9 @@ func (l *Lease) finish(ctx context.Context, op string, send func(context.Context
 }
 
 func (l *Lease) release(ctx context.Context) error {
+	if l.locker.nodes != nil {
+		return l.releaseQuorum(ctx)
+	}
 	had, err := int64(0), error(nil)
 	if !l.unknown {
 		had, err = releaseOnceScript.IntOf(ctx, l.locker.client, l.mutex.keys(), l.member, l.locker.retention, "")

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -15,6 +16,17 @@ import (
 	"github.com/redispatterns/redispatterns/lock"
 )
 
+// virtualNode is a further miniredis in a bubble, and a client of it.
+func virtualNode(t testing.TB) (*miniredis.Miniredis, *redis.Client) {
+	t.Helper()
+	m := miniredis.NewMiniRedis()
+	m.ClockTTL(true)
+	return m, redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:6379", PoolSize: 100,
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
+	})
+}
+
 // runChild, if set, is what this process is for: a test started it.
 var runChild func()
 
@@ -23,12 +35,14 @@ func TestMain(m *testing.M) {
 		logging.Disable()
 		runChild()
 	}
-	examples := miniredis.NewMiniRedis()
-	examples.ClockTTL(true)
-	if err := examples.Start(); err != nil {
-		panic(err)
+	for _, a := range []*string{&addr, &addr2, &addr3} {
+		examples := miniredis.NewMiniRedis()
+		examples.ClockTTL(true)
+		if err := examples.Start(); err != nil {
+			panic(err)
+		}
+		*a = examples.Addr()
 	}
-	addr = examples.Addr()
 	redistest.Main(m)
 }
 

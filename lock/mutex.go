@@ -67,6 +67,9 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 }
 
 func (m *Mutex) lock(ctx context.Context) (*Lease, int, error) {
+	if m.locker.nodes != nil {
+		return m.poll(ctx, m.attemptQuorum)
+	}
 	if m.locker.lineOf(m) != nil { // others wait, or did lately
 		if err := m.ready(ctx); err != nil {
 			return nil, 0, failed(ctx, "acquire", m.name, err)
@@ -83,7 +86,14 @@ func (m *Mutex) lock(ctx context.Context) (*Lease, int, error) {
 // TryLock takes the lock if it is free, else it returns a *HeldError, which matches ErrNotAcquired.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	began := time.Now()
-	lease, held, err := m.attempt(ctx, uuid.NewString())
+	var lease *Lease
+	var held *HeldError
+	var err error
+	if m.locker.nodes != nil {
+		lease, held, err = m.attemptQuorum(ctx)
+	} else {
+		lease, held, err = m.attempt(ctx, uuid.NewString())
+	}
 	if held != nil {
 		err = held
 	}
@@ -161,7 +171,7 @@ func (m *Mutex) Adopt(ctx context.Context, token string) (*Lease, error) {
 
 func (m *Mutex) adopt(ctx context.Context, token string) (*Lease, error) {
 	const op = "adopt"
-	if err := m.ready(ctx); err != nil {
+	if err := m.readyAlone(ctx); err != nil {
 		return nil, failed(ctx, op, m.name, err)
 	}
 	if token == "" {
@@ -200,7 +210,7 @@ func (m *Mutex) Status(ctx context.Context) (Status, error) {
 // status also says how many readers or permits there are.
 func (m *Mutex) status(ctx context.Context) (Status, int, error) {
 	const op = "status of"
-	if err := m.ready(ctx); err != nil {
+	if err := m.readyAlone(ctx); err != nil {
 		return Status{}, 0, failed(ctx, op, m.name, err)
 	}
 	reply, err := statusScript.StringsOf(ctx, m.locker.client, 4, m.fenceKeys())
@@ -222,7 +232,7 @@ func (m *Mutex) status(ctx context.Context) (Status, int, error) {
 // ErrUnknown, and Status tells.
 func (m *Mutex) ForceUnlock(ctx context.Context) error {
 	const op = "force unlock"
-	if err := m.ready(ctx); err != nil {
+	if err := m.readyAlone(ctx); err != nil {
 		return failed(ctx, op, m.name, err)
 	}
 	_, err := releaseOnceScript.IntOf(ctx, m.locker.client, m.keys(), "", m.locker.retention, "")
@@ -246,6 +256,14 @@ func (m *Mutex) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// readyAlone also refuses what a quorum cannot do.
+func (m *Mutex) readyAlone(ctx context.Context) error {
+	if m.locker.nodes != nil {
+		return ErrUnsupported
+	}
+	return m.ready(ctx)
+}
+
 // failed is the error of an operation on a name; where its context has ended, it says so and why.
 func failed(ctx context.Context, op, name string, err error) error {
 	if over := ended(ctx); over != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrClosed) {
@@ -256,16 +274,4 @@ func failed(ctx context.Context, op, name string, err error) error {
 		}
 	}
 	return fmt.Errorf("lock: %s %q: %w", op, name, err)
-}
-
-// sleep waits for d; false when the context ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

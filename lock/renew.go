@@ -198,7 +198,7 @@ func (r *renewer) renew(batch []*Lease) {
 	defer cancel()
 
 	rest := batch
-	if len(batch) > 1 {
+	if len(batch) > 1 && r.locker.nodes == nil {
 		cmds := make([]*redis.IntCmd, len(batch))
 		_, _ = r.locker.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, l := range batch {
@@ -218,7 +218,7 @@ func (r *renewer) renew(batch []*Lease) {
 	}
 	for _, l := range rest {
 		sent := time.Now()
-		left, err := extendScript.IntOf(ctx, r.locker.client, l.mutex.lockKey(), l.member, l.mutex.ttl.Milliseconds())
+		left, err := l.sendExtend(ctx, l.mutex.ttl, false)
 		r.renewed(l, sent, left, err)
 	}
 }

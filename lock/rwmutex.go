@@ -11,7 +11,13 @@ import (
 type RWMutex struct{ mutex *Mutex }
 
 // RWMutex is the read-write lock of a name. What is said of names at Mutex holds here.
-func (l *Locker) RWMutex(name string) *RWMutex { return &RWMutex{l.Mutex(name)} }
+func (l *Locker) RWMutex(name string) *RWMutex {
+	m := l.Mutex(name)
+	if l.nodes != nil && m.err == nil {
+		m.err = ErrUnsupported
+	}
+	return &RWMutex{m}
+}
 
 // WithTTL returns a copy whose leases have this length: at least 1ms, of which whole milliseconds count.
 func (m *RWMutex) WithTTL(ttl time.Duration) *RWMutex { return &RWMutex{m.mutex.WithTTL(ttl)} }

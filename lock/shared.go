@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -27,14 +26,9 @@ type shared struct {
 	permits int    // 0: no bound
 }
 
-const (
-	minPoll = 10 * time.Millisecond
-	maxPoll = 200 * time.Millisecond
-)
-
 func (s *shared) lock(ctx context.Context) (*Lease, error) {
 	began := time.Now()
-	lease, attempts, err := s.wait(ctx)
+	lease, attempts, err := s.mutex.poll(ctx, s.attempt)
 	return s.mutex.acquired(ctx, began, attempts, lease, err)
 }
 
@@ -47,49 +41,11 @@ func (s *shared) tryLock(ctx context.Context) (*Lease, error) {
 	return s.mutex.acquired(ctx, began, 1, lease, err)
 }
 
-// wait asks until it is let in, at random intervals that grow.
-func (s *shared) wait(ctx context.Context) (*Lease, int, error) {
-	lease, held, err := s.attempt(ctx)
-	if held == nil {
-		return lease, 1, err
-	}
-	over, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(s.mutex.locker.closing, func() { cancel(ErrClosed) })()
-	failing := time.Time{} // since when there are errors
-	for attempts, pause := 1, minPoll; ; pause = min(2*pause, maxPoll) {
-		wait := min(pause/2+rand.N(pause), s.mutex.locker.opts.PollInterval)
-		if !sleep(over, wait) {
-			if ctx.Err() == nil {
-				return nil, attempts, failed(ctx, "acquire", s.mutex.name, ErrClosed)
-			}
-			held.Err = ended(ctx)
-			return nil, attempts, held
-		}
-		sent := time.Now()
-		attempts++
-		lease, refusal, err := s.attempt(ctx)
-		switch {
-		case lease != nil:
-			return lease, attempts, nil
-		case refusal != nil:
-			held, failing = refusal, time.Time{}
-		case ctx.Err() != nil:
-			held.Err = ended(ctx)
-			return nil, attempts, held
-		case failing.IsZero():
-			failing = sent
-		case time.Since(failing) > s.mutex.ttl:
-			return nil, attempts, err
-		}
-	}
-}
-
 // attempt asks once: a lease, or who keeps it out, or an error.
 func (s *shared) attempt(ctx context.Context) (*Lease, *HeldError, error) {
 	const op = "acquire"
 	m := s.mutex
-	if err := m.ready(ctx); err != nil {
+	if err := m.readyAlone(ctx); err != nil {
 		return nil, nil, failed(ctx, op, m.name, err)
 	}
 	token, sent := uuid.NewString(), time.Now()
