@@ -167,7 +167,8 @@ func (r *Run) chunk(w work, workers, ops int) (sample, error) {
 				mine[i] = time.Since(t)
 				if err != nil {
 					failed.Add(1)
-					firstError.CompareAndSwap(nil, &err)
+					first := err // a variable of its own: err is not to be allocated for each operation
+					firstError.CompareAndSwap(nil, &first)
 				}
 			}
 		})

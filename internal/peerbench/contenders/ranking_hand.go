@@ -10,11 +10,11 @@ import (
 
 func init() {
 	bench.Register(&bench.Boards, bench.Contender[bench.BoardConfig, bench.Board]{
-		Name: "by hand", Ref: true, Note: "a round trip for each command",
-		New: newHandBoard(plain, false),
-	}, bench.Contender[bench.BoardConfig, bench.Board]{
-		Name: "by hand, pipelined", Ref: true, Same: true, Note: "the same commands in one pipeline",
+		Name: "by hand: a pipeline", Ref: true, Note: "the command, ZREVRANK and ZCARD",
 		New: newHandBoard(plain, true),
+	}, bench.Contender[bench.BoardConfig, bench.Board]{
+		Name: "by hand: one by one", Ref: true, Same: true, Note: "the same commands, a round trip each",
+		New: newHandBoard(plain, false),
 	}, bench.Contender[bench.BoardConfig, bench.Board]{
 		Name: "by hand, auto-pipelined", Ref: true, Merges: true, Same: true,
 		Note: "the same commands on go-redis' asynchronous AutoPipeliner: all are sent before the first is waited for",

@@ -13,7 +13,9 @@ func init() {
 		name, note string
 		make       newLimiter
 	}{
-		{"FixedWindow", "a script; the windows are those of the server's clock", ratelimit.NewFixedWindow},
+		{"FixedWindow", "the windows are those of the server's clock", ratelimit.NewFixedWindow},
+		{"SlidingCounter", "two windows, the one before weighted", ratelimit.NewSlidingCounter},
+		{"TokenBucket", "GCRA by the server's clock", ratelimit.NewTokenBucket},
 		{"SlidingWindow", "an exact log in a sorted set: it keeps every request of the window", ratelimit.NewSlidingWindow},
 	} {
 		name := bench.Ours + " " + algorithm.name
@@ -23,6 +25,16 @@ func init() {
 			Name: name + ", AutoPipeliner", Merges: true, Same: true, New: algorithm.make.on(merging, nil),
 		})
 	}
+	fixed := newLimiter(ratelimit.NewFixedWindow)
+	bench.Register(&bench.Limiters, bench.Contender[bench.LimiterConfig, bench.Limiter]{
+		Name: bench.Ours + " FixedWindow, Timeout < 0", Same: true,
+		Note: "the client's timeouts alone bound a decision, as they do everywhere else in this table",
+		New:  fixed.on(plain, &ratelimit.Options{Timeout: -1}),
+	}, bench.Contender[bench.LimiterConfig, bench.Limiter]{
+		Name: bench.Ours + " FixedWindow, DenyCache", Same: true,
+		Note: "this process remembers whom it denied, for a second at most",
+		New:  fixed.on(plain, &ratelimit.Options{DenyCache: 10_000}),
+	})
 }
 
 type newLimiter func(redispatterns.Client, ratelimit.Limit, *ratelimit.Options) (*ratelimit.Limiter, error)
