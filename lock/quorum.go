@@ -25,6 +25,9 @@ func NewQuorum(opts *Options, nodes ...redispatterns.Client) (*Locker, error) {
 	if slices.Contains(nodes, nil) {
 		return nil, errors.New("lock: new quorum: a client is nil")
 	}
+	if opts != nil && opts.Replicas != 0 {
+		return nil, fmt.Errorf("lock: new quorum: Replicas: %w", ErrUnsupported)
+	}
 	l, err := New(nodes[0], opts)
 	if err != nil {
 		return nil, err
