@@ -166,7 +166,7 @@ func (m *Mutex) attemptQuorum(ctx context.Context) (*Lease, *HeldError, error) {
 		}
 		return nil, nil, failed(ctx, op, m.name, t.err())
 	}
-	lease := m.newLease(token, 0)
+	lease := m.newLease(token, token, 0)
 	lease.answered = answered
 	if err := lease.begin(sent, m.ttl); err != nil {
 		return nil, nil, failed(ctx, op, m.name, err)
