@@ -90,6 +90,51 @@ func TestLostReplies(t *testing.T) {
 	})
 }
 
+// The same on every kind of board, with whatever commands or script it needs.
+func TestLostRepliesOfEveryKind(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		for kind, opts := range kinds(s, t) {
+			t.Run(kind, func(t *testing.T) {
+				t.Parallel()
+				p := s.Proxy(t)
+				b, direct := boardsOfOneName(t, lossy(t, p), s.Client(t), opts)
+				for _, op := range of(kind) { // loads the scripts
+					fill(t, direct, scored{"alice", 10})
+					require.NoError(t, op.do(background, direct))
+				}
+				better := map[bool]float64{true: 3, false: 30}[kind == "ascending"]
+				for _, lose := range lost {
+					fill(t, direct, scored{"alice", 10}, scored{"bob", 20})
+					same := func(u ranking.Update, err error) {
+						t.Helper()
+						require.NoError(t, err)
+						got, err := direct.Get(background, u.Member)
+						require.NoError(t, err)
+						require.Equal(t, got, u.Standing)
+					}
+					lose(p, 1)
+					same(b.Set(background, "alice", 12))
+					lose(p, 1)
+					same(b.Best(background, "alice", better))
+					lose(p, 1)
+					_, err := b.SetMany(background, ranking.MemberScore{Member: "alice", Score: 7}, ranking.MemberScore{Member: "bob", Score: 7})
+					require.NoError(t, err)
+					lose(p, 1)
+					_, err = b.Remove(background, "bob")
+					require.NoError(t, err)
+					p.DropReplies(1)
+					_, err = b.Increment(background, "alice", 5)
+					require.ErrorIs(t, err, ranking.ErrUnknown)
+					redistest.Eventually(t, func() bool { got, _ := direct.Get(background, "alice"); return got.Score == 12 }, "counted once")
+					all := ranks(t, direct)
+					require.Equal(t, map[string]int64{"alice": 1}, all)
+				}
+			})
+		}
+	})
+}
+
 // A request that never arrived is an unknown outcome too: the client cannot tell.
 func TestLostRequest(t *testing.T) {
 	t.Parallel()
