@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns"
@@ -37,20 +39,23 @@ func fillMany(b *testing.B, board *ranking.Leaderboard, n int) {
 // The cost of a standing against the size of a board.
 func BenchmarkGetBySize(b *testing.B) {
 	for _, n := range sizes() {
-		for name, ties := range map[string]ranking.Ties{"ordinal": ranking.Ordinal, "competition": ranking.Competition} {
-			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
-				board := newBoard(b, redistest.Real(b).Client(b), &ranking.Options{Ties: ties})
-				fillMany(b, board, n)
-				i := 0
-				for b.Loop() {
-					i++
-					_, err := board.Get(background, fmt.Sprintf("player:%08d", i*7919%n))
-					if err != nil {
+		c := redistest.Real(b).Client(b, func(o *redis.Options) { o.ReadTimeout = time.Minute })
+		name := redistest.ID()
+		board, err := ranking.New(c, name, nil)
+		require.NoError(b, err)
+		fillMany(b, board, n)
+		for kind, ties := range map[string]ranking.Ties{"ordinal": ranking.Ordinal, "competition": ranking.Competition} {
+			b.Run(fmt.Sprintf("%s/%d", kind, n), func(b *testing.B) {
+				board, err := ranking.New(c, name, &ranking.Options{Ties: ties})
+				require.NoError(b, err)
+				for i := 0; b.Loop(); i++ {
+					if _, err := board.Get(background, fmt.Sprintf("player:%08d", i*7919%n)); err != nil {
 						b.Fatal(err)
 					}
 				}
 			})
 		}
+		require.NoError(b, board.Clear(background))
 	}
 }
 
@@ -58,7 +63,7 @@ func BenchmarkGetBySize(b *testing.B) {
 func BenchmarkSharded(b *testing.B) {
 	for _, n := range sizes()[1:] {
 		for _, shards := range []int{1, 3, 12, 48} {
-			c := redistest.ThreeMasters(b).Client(b)
+			c := redistest.ThreeMasters(b).Client(b, func(o *redis.ClusterOptions) { o.ReadTimeout = time.Minute })
 			board := newSharded(b, redispatterns.Client(c), redistest.ID(), shards, nil)
 			fillMany(b, board, n)
 			i := 0
