@@ -20,6 +20,12 @@ var lost = map[string]func(p *redistest.Proxy, n int, names ...string){
 	"closed":  (*redistest.Proxy).CloseAfter,
 }
 
+// lossy is a client through a proxy that takes no busy server for a lost reply.
+func lossy(t *testing.T, p *redistest.Proxy) *redis.Client {
+	t.Helper()
+	return p.Client(t, func(o *redis.Options) { o.ReadTimeout = 400 * time.Millisecond })
+}
+
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
@@ -27,7 +33,7 @@ func TestLostReplies(t *testing.T) {
 			t.Run(how, func(t *testing.T) {
 				t.Parallel()
 				p := s.Proxy(t)
-				b, direct := boardsOfOneName(t, p.Client(t), s.Client(t), nil)
+				b, direct := boardsOfOneName(t, lossy(t, p), s.Client(t), nil)
 				fill(t, direct, scored{"alice", 10}, scored{"bob", 20})
 				score := func(member string) float64 {
 					got, err := direct.Get(background, member)
@@ -35,13 +41,13 @@ func TestLostReplies(t *testing.T) {
 					return got.Score
 				}
 
-				lose(p, 3, "zadd")
+				lose(p, 2, "zadd")
 				u, err := b.Set(background, "alice", 30)
 				require.NoError(t, err)
 				require.Equal(t, standing(1, "alice", 30, 2), u.Standing)
-				require.Equal(t, 3, p.Hits())
+				require.Equal(t, 2, p.Hits())
 
-				lose(p, 3, "zadd")
+				lose(p, 2, "zadd")
 				u, err = b.Best(background, "bob", 40)
 				require.NoError(t, err)
 				require.Equal(t, standing(1, "bob", 40, 2), u.Standing)
@@ -51,15 +57,19 @@ func TestLostReplies(t *testing.T) {
 					_, err = direct.Increment(background, "alice", delta) // the script is loaded
 					require.NoError(t, err)
 					fill(t, direct, scored{"alice", 30})
-					lose(p, 3, command)
+					lose(p, 2, command)
 					_, err = b.Increment(background, "alice", delta)
 					require.ErrorIs(t, err, ranking.ErrUnknown)
 					require.NotErrorIs(t, err, ranking.ErrNotFound)
 					require.Equal(t, 1, p.Hits(), "sent once")
-					require.Equal(t, 30+delta, score("alice"), "and counted once")
+					if how == "dropped" {
+						redistest.Eventually(t, func() bool { return score("alice") == 30+delta }, "counted once")
+					} else { // the proxy may close before it has passed a pipeline on
+						require.Contains(t, []float64{30, 30 + delta}, score("alice"), "counted once, or not at all")
+					}
 				}
 
-				lose(p, 3, "zrem")
+				lose(p, 2, "zrem")
 				_, err = b.Remove(background, "bob")
 				require.NoError(t, err)
 				n, err := direct.Count(background)
@@ -67,13 +77,13 @@ func TestLostReplies(t *testing.T) {
 				require.EqualValues(t, 1, n)
 
 				for _, command := range []string{"zscore", "zrevrange", "zcard"} {
-					lose(p, 3, command)
+					lose(p, 2, command)
 					require.NoError(t, map[string]func() error{
 						"zscore":    func() error { _, err := b.Get(background, "alice"); return err },
 						"zrevrange": func() error { _, err := b.Top(background, 1); return err },
 						"zcard":     func() error { _, err := b.Count(background); return err },
 					}[command](), "a read is sent again")
-					require.Equal(t, 3, p.Hits())
+					require.Equal(t, 2, p.Hits())
 				}
 			})
 		}
@@ -85,7 +95,7 @@ func TestLostRequest(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		p := s.Proxy(t)
-		b, direct := boardsOfOneName(t, p.Client(t), s.Client(t), nil)
+		b, direct := boardsOfOneName(t, lossy(t, p), s.Client(t), nil)
 		fill(t, direct, scored{"alice", 10})
 		p.CloseBefore(1, "zincrby")
 		_, err := b.Increment(background, "alice", 5)
@@ -179,15 +189,17 @@ func TestKeyOfAnotherType(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		c, name := s.Client(t), redistest.ID()
-		b, err := ranking.New(c, name, nil)
-		require.NoError(t, err)
 		require.NoError(t, c.Set(background, "ranking:"+name, "precious", time.Minute).Err())
-		for _, op := range operations {
-			err := op.do(background, b)
-			requireBroken(t, err, op.name)
-			require.NotErrorIs(t, err, ranking.ErrUnknown, op.name)
-			require.ErrorContains(t, err, fmt.Sprintf("%q", "ranking:"+name), op.name)
-			require.ErrorContains(t, err, "WRONGTYPE", op.name)
+		for kind, opts := range kinds(s, t) {
+			b, err := ranking.New(c, name, opts)
+			require.NoError(t, err)
+			for _, op := range of(kind) {
+				err := op.do(background, b)
+				requireBroken(t, err, op.name)
+				require.NotErrorIs(t, err, ranking.ErrUnknown, op.name)
+				require.ErrorContains(t, err, fmt.Sprintf("%q", "ranking:"+name), op.name)
+				require.ErrorContains(t, err, "WRONGTYPE", "%s of a board of kind %s", op.name, kind)
+			}
 		}
 		require.Equal(t, "precious", c.Get(background, "ranking:"+name).Val())
 	})
@@ -196,13 +208,17 @@ func TestKeyOfAnotherType(t *testing.T) {
 func TestScriptFlush(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
-		s.OnlyOurs(t)
+		if s.IsReal() {
+			s, _ = redistest.Own(t) // the scripts of other tests are not to be flushed
+		}
 		c := s.Client(t)
-		b := newBoard(t, c, nil)
-		fill(t, b, scored{"alice", 1})
-		for _, op := range operations {
-			require.NoError(t, c.ScriptFlush(background).Err())
-			require.NoError(t, op.do(background, b), op.name)
+		for kind, opts := range kinds(s, t) {
+			b := newBoard(t, c, opts)
+			fill(t, b, scored{"alice", 1})
+			for _, op := range of(kind) {
+				require.NoError(t, c.ScriptFlush(background).Err())
+				require.NoError(t, op.do(background, b), op.name)
+			}
 		}
 	})
 }

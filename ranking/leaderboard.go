@@ -28,13 +28,22 @@ import (
 	"github.com/redispatterns/redispatterns/internal/rediskey"
 )
 
-// Leaderboard is one board. It holds no state but its settings, so any number of processes can use the same board.
+// Leaderboard is one board. It holds no state but its settings and what its watchers
+// share, so any number of processes can use the same board.
 // Safe for concurrent use. Ranks begin with 1 everywhere.
 type Leaderboard struct {
-	client redispatterns.Client
-	key    string
-	boxed  any // key, boxed once rather than at every call
-	order  Order
+	client  redispatterns.Client
+	key     string
+	boxed   any       // key, boxed once rather than at every call
+	beside  string    // the companion that Ties needs, or key
+	memory  [2]string // of operations, as write.lua takes them
+	opens   int64     // when a window opens and closes, in ms; 0 for never
+	closes  int64
+	watched *watched
+	shards  *sharded // nil where one key holds all
+	options Options
+	settings
+	packing
 }
 
 // New makes a Leaderboard of this name. It does no I/O. The caller keeps the client and closes it.
@@ -43,6 +52,9 @@ type Leaderboard struct {
 // an ending such as "~d", which is how companion keys end.
 func New(client redispatterns.Client, name string, opts *Options) (*Leaderboard, error) {
 	b, err := newBoard(client, name, opts)
+	if err == nil {
+		err = b.pack()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ranking: new %q: %w", name, err)
 	}
@@ -63,9 +75,50 @@ func newBoard(client redispatterns.Client, name string, opts *Options) (*Leaderb
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	key := o.Prefix + name
-	if err := rediskey.Check(key); err != nil {
+	b := &Leaderboard{client: client, key: o.Prefix + name, options: o, settings: o.settings(), watched: newWatched()}
+	if err := rediskey.Check(b.key); err != nil {
 		return nil, err
 	}
-	return &Leaderboard{client: client, key: key, boxed: key, order: o.Order}, nil
+	b.setKeys()
+	return b, nil
+}
+
+// pack prepares what Ties EarliestFirst needs.
+func (b *Leaderboard) pack() (err error) {
+	if b.options.Ties == EarliestFirst {
+		b.packing, err = b.options.Earliest.packing()
+	}
+	return err
+}
+
+// The companion keys of a board.
+const (
+	scoresSuffix = "~r" // Dense: each score once
+	recordSuffix = "~e" // EarliestFirst: how scores are packed
+	unionSuffix  = "~u" // Merge, while it runs
+)
+
+var memorySuffix = [...]string{"~o0", "~o1"} // IncrementOnce: the operations of even and of odd periods
+
+func (b *Leaderboard) companion(suffix string) string { return rediskey.Companion(b.key, suffix) }
+
+// scores is the companion that removals take care of, or the board again.
+func (b *Leaderboard) scores() string {
+	if b.options.Ties == Dense {
+		return b.beside
+	}
+	return b.key
+}
+
+// setKeys derives all keys from b.key.
+func (b *Leaderboard) setKeys() {
+	b.boxed = b.key
+	b.beside = b.key
+	switch b.options.Ties {
+	case Dense:
+		b.beside = b.companion(scoresSuffix)
+	case EarliestFirst:
+		b.beside = b.companion(recordSuffix)
+	}
+	b.memory = [2]string{b.companion(memorySuffix[1]), b.companion(memorySuffix[0])}
 }

@@ -15,14 +15,17 @@ func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		c := s.Client(t)
-		b := newBoard(t, c, nil)
-		fill(t, b, scored{"alice", 1})
 		n := redistest.Count(c)
-		for _, op := range operations {
-			require.NoError(t, op.do(background, b)) // scripts are loaded
-			n.Reset()
-			require.NoError(t, op.do(background, b))
-			require.Equal(t, op.trips, n.Trips(), op.name)
+		for kind, opts := range kinds(s, t) {
+			b := newBoard(t, c, opts)
+			for _, op := range of(kind) {
+				fill(t, b, scored{"alice", 1})
+				require.NoError(t, op.do(background, b), op.name) // scripts are loaded
+				fill(t, b, scored{"alice", 1})
+				n.Reset()
+				require.NoError(t, op.do(background, b), op.name)
+				require.Equal(t, op.trips, n.Trips(), "%s of a board of kind %s", op.name, kind)
+			}
 		}
 	})
 }
