@@ -11,7 +11,7 @@
 -- Returns {fence} when the second token has the lock, also when an earlier run gave it; {} when neither has it.
 
 local owner = redis.pcall('GET', KEYS[1])
-if type(owner) == 'table' then return owner end -- WRONGTYPE
+if type(owner) == 'table' then return owner end -- WRONGTYPE: readers and permits are not adopted
 if owner == ARGV[2] then
   redis.call('PEXPIRE', KEYS[1], ARGV[3])
   local fence = redis.call('GET', KEYS[2])

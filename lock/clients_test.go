@@ -80,4 +80,13 @@ func everything(t *testing.T, locks *lock.Locker, name string) {
 	}()
 	require.NoError(t, lease.Release(ctx))
 	require.NoError(t, <-got)
+
+	require.NoError(t, must(t)(locks.RWMutex(name).RLock(ctx)).Release(ctx))
+	permit := must(t)(locks.Semaphore(name, 2).Acquire(ctx))
+	n, err := locks.Semaphore(name, 2).InUse(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.NoError(t, permit.Leave(ctx, time.Minute))
+	require.NoError(t, m.ForceUnlock(ctx))
+	require.NoError(t, must(t)(locks.RWMutex(name).TryLock(ctx)).Release(ctx))
 }

@@ -14,10 +14,14 @@ var (
 	ErrNotAcquired = errors.New("lock: not acquired")
 	// ErrLost says that this lease is not held any more: it lapsed, or somebody took the lock away.
 	ErrLost = errors.New("lock: lost")
+	// ErrNoQuorum says that too few nodes of a quorum answered; errors.As finds the *NodeError of each that failed.
+	ErrNoQuorum = errors.New("lock: no quorum")
 	// ErrUnknown, of ForceUnlock alone, says that it was sent and no reply came.
 	ErrUnknown = errors.New("lock: outcome unknown")
 	// ErrInvalidName says that a name cannot be used, and why.
 	ErrInvalidName = errors.New("lock: invalid name")
+	// ErrUnsupported says that this Locker cannot do this: see NewQuorum.
+	ErrUnsupported = errors.New("lock: not supported by this locker")
 	// ErrClosed says that the Locker has been closed.
 	ErrClosed = errors.New("lock: locker closed")
 )
@@ -26,13 +30,13 @@ var (
 // wait it matches that context's error and its cause too. Its text never shows the owner, whose token can release.
 type HeldError struct {
 	Name  string
-	Owner string        // token of the holder when last seen
-	TTL   time.Duration // what the holder had left when last seen; 0 where the lock has no expiry
+	Owner string        // token of the holder when last seen; "" for readers and permits
+	TTL   time.Duration // what the holder had left when last seen; 0 where the lock has no expiry, or a writer waits
 	Err   error         // what ended the wait; nil from Try…
 }
 
 func (e *HeldError) Error() string {
-	left := "without expiry"
+	left := "with no end known"
 	if e.TTL > 0 {
 		left = fmt.Sprintf("for another %v unless renewed", e.TTL)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/redispatterns/redispatterns/lock"
 )
 
-// addr is where the examples find a Redis.
-var addr string
+// Where the examples find a Redis, and others.
+var addr, addr2, addr3 string
 
 func ExampleNew() {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
@@ -176,4 +176,99 @@ func ExampleLease_Extend() {
 	// Output:
 	// <nil>
 	// true
+}
+
+func ExampleLease_Leave() {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	locks, _ := lock.New(rdb, nil)
+	defer locks.Close()
+	ctx := context.Background()
+
+	// Every replica tries each minute. The one that gets the lock runs the job, and keeps the others out until shortly
+	// before the next minute, whatever their clocks say.
+	runs := 0
+	for range 5 {
+		lease, err := locks.Mutex("report").TryLock(ctx)
+		if errors.Is(err, lock.ErrNotAcquired) {
+			continue
+		}
+		runs++
+		_ = lease.Leave(ctx, 50*time.Second)
+	}
+	fmt.Println(runs)
+	// Output: 1
+}
+
+func ExampleLocker_RWMutex() {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	locks, _ := lock.New(rdb, nil)
+	defer locks.Close()
+	ctx := context.Background()
+
+	config := locks.RWMutex("config")
+	one, _ := config.RLock(ctx)
+	two, _ := config.RLock(ctx)
+	_, err := config.TryLock(ctx)
+	fmt.Println(one.Held(), two.Held(), errors.Is(err, lock.ErrNotAcquired))
+	_, _ = one.Release(ctx), two.Release(ctx)
+	// Output: true true true
+}
+
+func ExampleLocker_Semaphore() {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	locks, _ := lock.New(rdb, nil)
+	defer locks.Close()
+	ctx := context.Background()
+
+	exports := locks.Semaphore("exports", 2)
+	one, _ := exports.Acquire(ctx)
+	two, _ := exports.Acquire(ctx)
+	_, err := exports.TryAcquire(ctx)
+	n, _ := exports.InUse(ctx)
+	fmt.Println(n, errors.Is(err, lock.ErrNotAcquired))
+	_, _ = one.Release(ctx), two.Release(ctx)
+	// Output: 2 true
+}
+
+// fencedWrite is a resource that refuses a holder which is late: one that another with a higher fence has followed. In SQL it
+// is UPDATE … SET value = $1, fence = $2 WHERE id = $3 AND fence <= $2, and a holder that changed no row is late.
+var fencedWrite = redis.NewScript(`
+if tonumber(redis.call('HGET', KEYS[1], 'fence') or '0') > tonumber(ARGV[1]) then
+	return 0
+end
+redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'value', ARGV[2])
+return 1`)
+
+var errLate = errors.New("another holder has written since")
+
+func write(ctx context.Context, rdb *redis.Client, key string, fence int64, value string) error {
+	n, err := fencedWrite.Run(ctx, rdb, []string{key}, fence, value).Int()
+	if err == nil && n == 0 {
+		err = errLate
+	}
+	return err
+}
+
+func ExampleLease_Fence() {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	locks, _ := lock.New(rdb, nil)
+	defer locks.Close()
+	ctx := context.Background()
+
+	m := locks.Mutex("order:11")
+	paused, _ := m.Lock(ctx)
+	_ = m.ForceUnlock(ctx) // as if its lease had lapsed while it was paused
+	next, _ := m.Lock(ctx)
+
+	fmt.Println(write(ctx, rdb, "stock:11", next.Fence(), "written by the next"))
+	fmt.Println(write(ctx, rdb, "stock:11", paused.Fence(), "written too late"))
+	fmt.Println(rdb.HGet(ctx, "stock:11", "value").Val())
+	// Output:
+	// <nil>
+	// another holder has written since
+	// written by the next
 }

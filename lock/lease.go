@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redispatterns/redispatterns/internal/script"
@@ -32,7 +33,12 @@ type Lease struct {
 	mutex  *Mutex
 	locker *Locker
 	token  string
+	member string // what stands in Redis: the token, and before it what a reader's or permit's member begins with
 	fence  int64
+	began  time.Time
+
+	answered []chan struct{}                 // of a quorum: closed when the node has answered the acquisition
+	observed atomic.Pointer[context.Context] // in which it was acquired; for Options.Observe
 
 	renewal renewal // guarded by the renewer's mutex
 
@@ -65,7 +71,7 @@ func past(t time.Time) bool {
 
 // begin starts the lease, which has this length from when its request was sent.
 func (l *Lease) begin(sent time.Time, ttl time.Duration) error {
-	l.until = sent.Add(validity(ttl))
+	l.began, l.until = sent, sent.Add(validity(ttl))
 	if past(l.until) {
 		return fmt.Errorf("%w: the reply took longer than the TTL of %v", ErrLost, ttl)
 	}
@@ -90,7 +96,8 @@ func (l *Lease) Token() string {
 
 // Fence is a number that grows with every acquisition of the name, to be sent along with every write to the resource that
 // the lock protects. A resource that refuses a number below the highest it has seen is safe from a holder that was paused
-// past its lease and does not know. It is about the time in microseconds, and below 2⁵³.
+// past its lease and does not know. It is about the time in microseconds, and below 2⁵³. It is 0, and not to be sent, for
+// readers, permits and a quorum.
 func (l *Lease) Fence() int64 {
 	if l == nil {
 		return 0
@@ -187,7 +194,7 @@ func (l *Lease) extend(ctx context.Context, op string, ttl time.Duration) (time.
 		return 0, failed(ctx, op, l.mutex.name, err)
 	}
 	sent := time.Now()
-	left, err := extendScript.IntOf(ctx, l.locker.client, l.mutex.lockKey(), l.token, ttl.Milliseconds())
+	left, err := l.sendExtend(ctx, ttl, false)
 	if err == nil {
 		err = l.extended(sent, ttl, left)
 	}
@@ -195,6 +202,16 @@ func (l *Lease) extend(ctx context.Context, op string, ttl time.Duration) (time.
 		return 0, failed(ctx, op, l.mutex.name, err)
 	}
 	return time.Duration(left) * time.Millisecond, nil
+}
+
+func (l *Lease) sendExtend(ctx context.Context, ttl time.Duration, exactly bool) (int64, error) {
+	switch {
+	case l.locker.nodes != nil:
+		return l.extendQuorum(ctx, ttl, exactly)
+	case exactly:
+		return extendScript.IntOf(ctx, l.locker.client, l.mutex.lockKey(), l.member, ttl.Milliseconds(), "exactly")
+	}
+	return extendScript.IntOf(ctx, l.locker.client, l.mutex.lockKey(), l.member, ttl.Milliseconds())
 }
 
 // extended takes in the reply of extend.lua.
@@ -239,7 +256,7 @@ func (l *Lease) Leave(ctx context.Context, ttl time.Duration) error {
 		return failed(ctx, "leave", l.Name(), err)
 	}
 	return l.finish(ctx, "leave", func(ctx context.Context) error {
-		left, err := extendScript.IntOf(ctx, l.locker.client, l.mutex.lockKey(), l.token, ttl.Milliseconds(), "exactly")
+		left, err := l.sendExtend(ctx, ttl, true)
 		if err == nil && left == notHeld {
 			err = ErrLost
 		}
@@ -272,6 +289,13 @@ func (l *Lease) finish(ctx context.Context, op string, send func(context.Context
 		l.mu.Lock()
 		l.released, l.gone = released, gone
 		l.mu.Unlock()
+		switch {
+		case lost: // and observed
+		case released:
+			l.observe(Released, nil)
+		case gone:
+			l.observe(Lost, ErrLost)
+		}
 		if err != nil && !gone {
 			return failed(ctx, op, l.mutex.name, err)
 		}
@@ -283,18 +307,21 @@ func (l *Lease) finish(ctx context.Context, op string, send func(context.Context
 }
 
 func (l *Lease) release(ctx context.Context) error {
+	if l.locker.nodes != nil {
+		return l.releaseQuorum(ctx)
+	}
 	had, err := int64(0), error(nil)
 	if !l.unknown {
-		had, err = releaseOnceScript.IntOf(ctx, l.locker.client, l.mutex.keys(), l.token, l.locker.retention, "")
+		had, err = releaseOnceScript.IntOf(ctx, l.locker.client, l.mutex.keys(), l.member, l.locker.retention, "")
 		l.unknown = err != nil && script.Unknown(err)
 	}
 	if l.unknown { // whether it was executed; when it was, this run finds nothing
-		had, err = releaseScript.IntOf(ctx, l.locker.client, l.mutex.keys(), l.token, l.locker.retention, "")
+		had, err = releaseScript.IntOf(ctx, l.locker.client, l.mutex.keys(), l.member, l.locker.retention, "")
 	}
 	switch {
 	case err != nil:
 		if ctx.Err() != nil {
-			l.mutex.cleanup(ctx, l.token, "")
+			l.mutex.cleanup(ctx, l.member, "")
 		}
 		return err
 	case had == 0 && !l.unknown:
@@ -368,4 +395,7 @@ func (l *Lease) end(cause error) {
 		c.cancel(cause)
 	}
 	l.locker.renewer.remove(l)
+	if errors.Is(cause, ErrLost) {
+		l.observe(Lost, cause)
+	}
 }

@@ -70,6 +70,23 @@ func TestNoRenew(t *testing.T) {
 	})
 }
 
+// A holder that is stuck lets go.
+func TestMaxHold(t *testing.T) {
+	t.Parallel()
+	virtual(t, &lock.Options{MaxHold: time.Minute}, func(t *testing.T, s *redistest.Server, locks *lock.Locker) {
+		ctx := context.Background()
+		lease := mustLock(t, locks.Mutex("x"))
+		held := lease.Context(ctx)
+		redistest.Sleep(59 * time.Second)
+		require.NoError(t, held.Err())
+		redistest.Sleep(11 * time.Second)
+		require.ErrorIs(t, context.Cause(held), lock.ErrLost)
+		redistest.Sleep(time.Second)
+		require.False(t, s.Mini.Exists("lock:x"))
+		require.ErrorIs(t, lease.Release(ctx), lock.ErrLost)
+	})
+}
+
 func TestExtendNeverShortensAndNeverRevives(t *testing.T) {
 	t.Parallel()
 	virtual(t, &lock.Options{NoRenew: true}, func(t *testing.T, s *redistest.Server, locks *lock.Locker) {

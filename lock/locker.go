@@ -16,6 +16,7 @@ import (
 // Locker makes locks on one Redis; a process needs one. Nothing runs before the first lease. Safe for concurrent use.
 type Locker struct {
 	client    redispatterns.Client
+	nodes     []redispatterns.Client // of a quorum, else nil
 	opts      Options
 	ttl       any // in ms, boxed once
 	retention any // of a fence, likewise
@@ -114,6 +115,9 @@ func (l *Locker) run(f func()) bool {
 // where the token has nothing yet, since the acquisition may still be on its way.
 func (m *Mutex) cleanup(ctx context.Context, token, waiter string) {
 	l := m.locker
+	if l.nodes != nil {
+		return // a quorum's nodes are each cleaned up after
+	}
 	select {
 	case l.cleanups <- struct{}{}:
 	default:

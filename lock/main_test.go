@@ -2,11 +2,13 @@ package lock_test
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns"
@@ -14,13 +16,33 @@ import (
 	"github.com/redispatterns/redispatterns/lock"
 )
 
+// virtualNode is a further miniredis in a bubble, and a client of it.
+func virtualNode(t testing.TB) (*miniredis.Miniredis, *redis.Client) {
+	t.Helper()
+	m := miniredis.NewMiniRedis()
+	m.ClockTTL(true)
+	return m, redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:6379", PoolSize: 100,
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
+	})
+}
+
+// runChild, if set, is what this process is for: a test started it.
+var runChild func()
+
 func TestMain(m *testing.M) {
-	examples := miniredis.NewMiniRedis()
-	examples.ClockTTL(true)
-	if err := examples.Start(); err != nil {
-		panic(err)
+	if runChild != nil {
+		logging.Disable()
+		runChild()
 	}
-	addr = examples.Addr()
+	for _, a := range []*string{&addr, &addr2, &addr3} {
+		examples := miniredis.NewMiniRedis()
+		examples.ClockTTL(true)
+		if err := examples.Start(); err != nil {
+			panic(err)
+		}
+		*a = examples.Addr()
+	}
 	redistest.Main(m)
 }
 

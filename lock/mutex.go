@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -44,6 +45,7 @@ type Mutex struct {
 func (m *Mutex) lockKey() script.Keys   { return m.boxed[:1] }
 func (m *Mutex) fenceKeys() script.Keys { return m.boxed[:2] }
 func (m *Mutex) keys() script.Keys      { return m.boxed[:] }
+func (m *Mutex) shareKeys() script.Keys { return script.Keys{m.key, m.queue} }
 
 // WithTTL returns a copy whose leases have this length: at least 1ms, of which whole milliseconds count.
 func (m *Mutex) WithTTL(ttl time.Duration) *Mutex {
@@ -59,26 +61,43 @@ func (m *Mutex) WithTTL(ttl time.Duration) *Mutex {
 // outlives it. An error of Redis is returned at once when the first attempt meets it, and when it lasts for a TTL later.
 // Where the context ends the wait the error is a *HeldError, and matches ErrNotAcquired and the context's error.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
+	began := time.Now()
+	lease, attempts, err := m.lock(ctx)
+	return m.acquired(ctx, began, attempts, lease, err)
+}
+
+func (m *Mutex) lock(ctx context.Context) (*Lease, int, error) {
+	if m.locker.nodes != nil {
+		return m.poll(ctx, m.attemptQuorum)
+	}
 	if m.locker.lineOf(m) != nil { // others wait, or did lately
 		if err := m.ready(ctx); err != nil {
-			return nil, failed(ctx, "acquire", m.name, err)
+			return nil, 0, failed(ctx, "acquire", m.name, err)
 		}
 		return m.wait(ctx, nil)
 	}
 	lease, held, err := m.attempt(ctx, uuid.NewString())
 	if held == nil {
-		return lease, err
+		return lease, 1, err
 	}
 	return m.wait(ctx, held)
 }
 
 // TryLock takes the lock if it is free, else it returns a *HeldError, which matches ErrNotAcquired.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	lease, held, err := m.attempt(ctx, uuid.NewString())
-	if held != nil {
-		return nil, held
+	began := time.Now()
+	var lease *Lease
+	var held *HeldError
+	var err error
+	if m.locker.nodes != nil {
+		lease, held, err = m.attemptQuorum(ctx)
+	} else {
+		lease, held, err = m.attempt(ctx, uuid.NewString())
 	}
-	return lease, err
+	if held != nil {
+		err = held
+	}
+	return m.acquired(ctx, began, 1, lease, err)
 }
 
 // attempt asks once for the lock: a lease, or who has it, or an error.
@@ -117,7 +136,7 @@ func (m *Mutex) held(reply []string) (*HeldError, error) {
 }
 
 func (m *Mutex) newLease(token string, fence int64) *Lease {
-	return &Lease{mutex: m, locker: m.locker, token: token, fence: fence}
+	return &Lease{mutex: m, locker: m.locker, token: token, member: token, fence: fence}
 }
 
 // lease begins the lease that a script granted to token with the fence in reply.
@@ -145,8 +164,14 @@ func (m *Mutex) lease(ctx context.Context, token string, reply []string, sent ti
 // before it is lost, which its holder learns at its next renewal, if it did not end it with Release before. Of two who adopt
 // the same token one succeeds. Where nobody holds the lock under the token the error is ErrLost.
 func (m *Mutex) Adopt(ctx context.Context, token string) (*Lease, error) {
+	began := time.Now()
+	lease, err := m.adopt(ctx, token)
+	return m.acquired(ctx, began, 1, lease, err)
+}
+
+func (m *Mutex) adopt(ctx context.Context, token string) (*Lease, error) {
 	const op = "adopt"
-	if err := m.ready(ctx); err != nil {
+	if err := m.readyAlone(ctx); err != nil {
 		return nil, failed(ctx, op, m.name, err)
 	}
 	if token == "" {
@@ -171,30 +196,35 @@ func (m *Mutex) Adopt(ctx context.Context, token string) (*Lease, error) {
 // Status is what an observer sees of a lock.
 type Status struct {
 	Held  bool
-	Owner string        // the holder's token: whoever knows it can release, by Adopt
+	Owner string        // the holder's token: whoever knows it can release, by Adopt; "" where readers or permits have it
 	TTL   time.Duration // what the holder has left; 0 where the lock has no expiry, as when another program set it without
 	Fence int64         // of the last acquisition that is remembered; 0 where none is
 }
 
 // Status looks at the lock. By the time that it returns, all of it may have changed.
 func (m *Mutex) Status(ctx context.Context) (Status, error) {
+	status, _, err := m.status(ctx)
+	return status, err
+}
+
+// status also says how many readers or permits there are.
+func (m *Mutex) status(ctx context.Context) (Status, int, error) {
 	const op = "status of"
-	if err := m.ready(ctx); err != nil {
-		return Status{}, failed(ctx, op, m.name, err)
+	if err := m.readyAlone(ctx); err != nil {
+		return Status{}, 0, failed(ctx, op, m.name, err)
 	}
-	reply, err := statusScript.StringsOf(ctx, m.locker.client, 3, m.fenceKeys())
+	reply, err := statusScript.StringsOf(ctx, m.locker.client, 4, m.fenceKeys())
 	if err != nil {
-		return Status{}, failed(ctx, op, m.name, err)
+		return Status{}, 0, failed(ctx, op, m.name, err)
 	}
 	left, err := strconv.ParseInt(reply[0], 10, 64)
-	if err != nil {
-		return Status{}, failed(ctx, op, m.name, err)
+	fence, fenceErr := strconv.ParseInt(reply[2], 10, 64)
+	sharers, sharersErr := strconv.Atoi(reply[3])
+	if err := cmp.Or(err, fenceErr, sharersErr); err != nil {
+		return Status{}, 0, failed(ctx, op, m.name, err)
 	}
-	fence, err := strconv.ParseInt(reply[2], 10, 64)
-	if err != nil {
-		return Status{}, failed(ctx, op, m.name, err)
-	}
-	return Status{Held: left != -2, Owner: reply[1], TTL: time.Duration(max(left, 0)) * time.Millisecond, Fence: fence}, nil
+	status := Status{Held: left != -2, Owner: reply[1], TTL: time.Duration(max(left, 0)) * time.Millisecond, Fence: fence}
+	return status, sharers, nil
 }
 
 // ForceUnlock takes the lock from whoever holds it; it is for operators, not for programs. The holder learns of it at its
@@ -202,7 +232,7 @@ func (m *Mutex) Status(ctx context.Context) (Status, error) {
 // ErrUnknown, and Status tells.
 func (m *Mutex) ForceUnlock(ctx context.Context) error {
 	const op = "force unlock"
-	if err := m.ready(ctx); err != nil {
+	if err := m.readyAlone(ctx); err != nil {
 		return failed(ctx, op, m.name, err)
 	}
 	_, err := releaseOnceScript.IntOf(ctx, m.locker.client, m.keys(), "", m.locker.retention, "")
@@ -226,6 +256,14 @@ func (m *Mutex) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// readyAlone also refuses what a quorum cannot do.
+func (m *Mutex) readyAlone(ctx context.Context) error {
+	if m.locker.nodes != nil {
+		return ErrUnsupported
+	}
+	return m.ready(ctx)
+}
+
 // failed is the error of an operation on a name; where its context has ended, it says so and why.
 func failed(ctx context.Context, op, name string, err error) error {
 	if over := ended(ctx); over != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrClosed) {
@@ -236,16 +274,4 @@ func failed(ctx context.Context, op, name string, err error) error {
 		}
 	}
 	return fmt.Errorf("lock: %s %q: %w", op, name, err)
-}
-
-// sleep waits for d; false when the context ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

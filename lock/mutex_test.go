@@ -289,7 +289,9 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, "at least 1ms")
 	}
-	_, err := lock.New(nil, nil)
+	_, err := lock.New(c, &lock.Options{MaxHold: -1})
+	require.ErrorContains(t, err, "MaxHold is -1ns, and must not be negative")
+	_, err = lock.New(nil, nil)
 	require.ErrorContains(t, err, "client is nil")
 	require.ErrorContains(t, lock.Do(ctx, nil, nil), "nil")
 

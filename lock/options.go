@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -14,11 +15,17 @@ type Options struct {
 	TTL time.Duration
 	// NoRenew lets each lease lapse at its TTL. Without it leases are renewed in the background until they are released.
 	NoRenew bool
+	// MaxHold ends the renewal of a lease this long after it was acquired, so that a holder that is stuck lets go: at most a
+	// TTL later the lease lapses. 0 sets no bound, which is the default.
+	MaxHold time.Duration
 	// PollInterval is the longest pause between two looks of a waiter. Defaults to 1s.
 	PollInterval time.Duration
 	// FenceRetention is how long a name's fencing counter outlives its last use. It should exceed the longest pause of a
 	// holder that is to be recognised as late. Defaults to 24h.
 	FenceRetention time.Duration
+	// Observe sees every event of this Locker's leases. It is called where the event happens, so it must not block. Defaults
+	// to none.
+	Observe func(ctx context.Context, e Event)
 }
 
 func (o *Options) withDefaults() (Options, error) {
@@ -45,6 +52,9 @@ func (o *Options) withDefaults() (Options, error) {
 			return c, err
 		}
 		*d.value = d.value.Truncate(time.Millisecond)
+	}
+	if c.MaxHold < 0 {
+		return c, fmt.Errorf("MaxHold is %v, and must not be negative", c.MaxHold)
 	}
 	return c, nil
 }

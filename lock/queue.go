@@ -1,10 +1,10 @@
 package lock
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -119,16 +119,16 @@ func (q *line) nudge() {
 }
 
 // leave takes w out of the line, unless it has its outcome already.
-func (q *line) leave(w *waiter) (last HeldError, left bool) {
+func (q *line) leave(w *waiter) (last HeldError, attempts int, left bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if w.place == nil {
-		return q.last, false
+		return q.last, 0, false
 	}
 	q.waiters.Remove(w.place)
 	w.place = nil
 	q.nudge()
-	return q.last, true
+	return q.last, w.attempts, true
 }
 
 // waiting says whether w still waits.
@@ -240,7 +240,9 @@ func (q *line) serve(w *waiter) (*Lease, error) {
 	)
 	for {
 		sent := time.Now()
+		q.mu.Lock()
 		w.attempts++
+		q.mu.Unlock()
 		lease, held, seen, err := q.look(ctx, w, member, 3*refresh)
 		pause := refresh
 		switch {
@@ -304,7 +306,7 @@ func (q *line) look(ctx context.Context, w *waiter, member string, alive time.Du
 	if len(reply) == 3 {
 		held, err := m.held(reply)
 		fence, fenceErr := strconv.ParseInt(reply[2], 10, 64)
-		if err = errors.Join(err, fenceErr); err != nil {
+		if err := cmp.Or(err, fenceErr); err != nil {
 			return nil, nil, 0, failed(ctx, "acquire", m.name, err)
 		}
 		return nil, q.saw(held), fence, nil
@@ -355,22 +357,25 @@ func (q *line) forget(w *waiter, member string) {
 }
 
 // wait is Lock after the first attempt was refused, or where others wait already.
-func (m *Mutex) wait(ctx context.Context, seen *HeldError) (*Lease, error) {
-	w := &waiter{ctx: ctx, mutex: m, token: uuid.NewString(), answered: seen != nil, outcome: make(chan outcome, 1)}
+func (m *Mutex) wait(ctx context.Context, seen *HeldError) (*Lease, int, error) {
+	w := &waiter{ctx: ctx, mutex: m, token: uuid.NewString(), outcome: make(chan outcome, 1)}
+	if seen != nil {
+		w.answered, w.attempts = true, 1
+	}
 	q, err := m.locker.join(w, seen)
 	if err != nil {
-		return nil, failed(ctx, "acquire", m.name, err)
+		return nil, w.attempts, failed(ctx, "acquire", m.name, err)
 	}
 	select {
 	case o := <-w.outcome:
-		return o.lease, o.err
+		return o.lease, w.attempts, o.err
 	case <-ctx.Done():
 	}
-	held, left := q.leave(w)
+	held, attempts, left := q.leave(w)
 	if !left {
 		o := <-w.outcome
-		return o.lease, o.err
+		return o.lease, w.attempts, o.err
 	}
 	held.Name, held.Err = m.name, ended(ctx)
-	return nil, &held
+	return nil, attempts, &held
 }

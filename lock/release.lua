@@ -3,7 +3,7 @@
 -- KEYS[1]  the lock
 -- KEYS[2]  its fence
 -- KEYS[3]  its queue, as in wait.lua
--- ARGV[1]  token; empty: whoever has the lock
+-- ARGV[1]  token, or member of the sorted set of readers or permits; empty: whoever has the lock
 -- ARGV[2]  how long the fence outlives this, milliseconds
 -- ARGV[3]  a waiter that leaves the queue as well, or empty
 --
@@ -11,8 +11,18 @@
 
 if ARGV[3] ~= '' then redis.call('ZREM', KEYS[3], ARGV[3], '~' .. ARGV[3]) end
 local owner = redis.pcall('GET', KEYS[1])
-if type(owner) == 'table' then return owner end -- WRONGTYPE
-if not owner or owner ~= ARGV[1] and ARGV[1] ~= '' then return 0 end
+if type(owner) == 'table' then -- WRONGTYPE: readers or permits, or no lock
+  local first = redis.pcall('ZRANGE', KEYS[1], 0, 0)[1]
+  if not first or not (string.find(first, '^r%x') or string.find(first, '^p%d+:%x')) then return owner end
+  local now = redis.call('TIME')
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now[1] * 1000 + math.floor(now[2] / 1000))
+  if ARGV[1] ~= '' then
+    if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return 0 end
+    if redis.call('EXISTS', KEYS[1]) == 1 then return 1 end
+  end
+elseif not owner or owner ~= ARGV[1] and ARGV[1] ~= '' then
+  return 0
+end
 if redis.call('EXISTS', KEYS[3]) == 0 then
   redis.call('DEL', KEYS[1])
   return 1

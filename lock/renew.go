@@ -100,10 +100,16 @@ func (r *renewer) dueOf(l *Lease) time.Time {
 	switch {
 	case l.granted:
 		return time.Now().Add(min(extendGrant, time.Until(l.until)/3))
-	case r.locker.opts.NoRenew:
+	case !r.renews(l):
 		return l.until
 	}
 	return l.until.Add(-l.mutex.ttl * 2 / 3).Add(-rand.N(l.mutex.ttl/15 + 1))
+}
+
+// renews says whether a lease is still to be renewed.
+func (r *renewer) renews(l *Lease) bool {
+	o := &r.locker.opts
+	return !o.NoRenew && (o.MaxHold == 0 || time.Since(l.began) < o.MaxHold)
 }
 
 func (r *renewer) loop() {
@@ -152,7 +158,7 @@ func (r *renewer) take() (lapsed, due []*Lease, more bool) {
 		l := r.leases[0]
 		l.mu.Lock()
 		early := l.renewal.due.After(now)
-		renew := (l.granted || !r.locker.opts.NoRenew) && l.inFlight < renewalsAtATime
+		renew := (l.granted || r.renews(l)) && l.inFlight < renewalsAtATime
 		switch {
 		case past(l.until):
 			lapsed = append(lapsed, l)
@@ -192,11 +198,11 @@ func (r *renewer) renew(batch []*Lease) {
 	defer cancel()
 
 	rest := batch
-	if len(batch) > 1 {
+	if len(batch) > 1 && r.locker.nodes == nil {
 		cmds := make([]*redis.IntCmd, len(batch))
 		_, _ = r.locker.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, l := range batch {
-				cmds[i] = extendScript.QueueInt(ctx, p, l.mutex.lockKey(), l.token, l.mutex.ttl.Milliseconds())
+				cmds[i] = extendScript.QueueInt(ctx, p, l.mutex.lockKey(), l.member, l.mutex.ttl.Milliseconds())
 			}
 			return nil
 		})
@@ -212,7 +218,7 @@ func (r *renewer) renew(batch []*Lease) {
 	}
 	for _, l := range rest {
 		sent := time.Now()
-		left, err := extendScript.IntOf(ctx, r.locker.client, l.mutex.lockKey(), l.token, l.mutex.ttl.Milliseconds())
+		left, err := l.sendExtend(ctx, l.mutex.ttl, false)
 		r.renewed(l, sent, left, err)
 	}
 }
@@ -220,9 +226,12 @@ func (r *renewer) renew(batch []*Lease) {
 // renewed takes in the outcome of a renewal. After an error there is another one soon, until the lease lapses.
 func (r *renewer) renewed(l *Lease, sent time.Time, left int64, err error) {
 	if err == nil {
-		_ = l.extended(sent, l.mutex.ttl, left)
+		if l.extended(sent, l.mutex.ttl, left) == nil {
+			l.observe(Renewed, nil)
+		}
 		return
 	}
+	l.observe(Renewed, err)
 	pause := max(min(l.mutex.ttl/20, time.Second, time.Until(l.Until())/3), time.Millisecond)
 	l.mu.Lock()
 	l.failure = err

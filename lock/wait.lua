@@ -13,11 +13,17 @@
 -- ARGV[6]  channel on which it listens
 --
 -- Returns {fence} when the token has the lock, also when an earlier run took it; {owner, milliseconds left or -1, fence that
--- a grant made from now on exceeds} when another has it.
+-- a grant made from now on exceeds} when another has it, the owner "" when readers or permits have.
 
 local owner = redis.pcall('SET', KEYS[1], ARGV[1], 'NX', 'GET', 'PX', ARGV[2])
-if type(owner) == 'table' then return owner end -- WRONGTYPE
 local now = redis.call('TIME')
+if type(owner) == 'table' then -- WRONGTYPE: readers or permits, as in acquire.lua
+  local first = redis.pcall('ZRANGE', KEYS[1], 0, 0)[1]
+  if not first or not (string.find(first, '^r%x') or string.find(first, '^p%d+:%x')) then return owner end
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now[1] * 1000 + math.floor(now[2] / 1000))
+  owner = redis.call('EXISTS', KEYS[1]) == 1 and ''
+  if not owner then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
+end
 local micros = now[1] .. string.sub('000000' .. now[2], -6) -- strings, so exact
 
 if owner and owner ~= ARGV[1] then
@@ -27,7 +33,7 @@ if owner and owner ~= ARGV[1] then
   redis.call('ZADD', KEYS[3], 'NX', micros, ARGV[4])
   redis.call('ZADD', KEYS[3], alive, '~' .. ARGV[4])
   redis.call('PEXPIRE', KEYS[3], ARGV[5] * 2)
-  return {owner, redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[2]) or micros}
+  return {owner, redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[2]) or string.format('%.0f', micros - 1)}
 end
 
 if owner then

@@ -26,9 +26,10 @@ func (unknown) Error() string { return "ratelimit: outcome unknown" }
 
 func (unknown) Unwrap() error { return ErrUnavailable }
 
-// unavailable classes what came of asking Redis.
-func unavailable(err error) error {
-	if script.Unknown(err) {
+// unavailable classes what came of asking Redis. Where go-redis sends a request again, nobody but the last error tells
+// whether one was sent at all.
+func unavailable(err error, repeated bool) error {
+	if script.Unknown(err) || repeated && !script.Replied(err) && !script.Unsent(err) {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)

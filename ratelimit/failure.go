@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redispatterns/redispatterns"
+	"github.com/redispatterns/redispatterns/internal/script"
 )
 
 // FailurePolicy says what a decision is when Redis cannot answer.
@@ -32,8 +35,10 @@ const (
 // guard stands between a decision and a Redis that does not answer.
 type guard struct {
 	timeout time.Duration // negative: as long as the client takes
+	obeys   bool          // the client ends a call with its context
 	base    time.Time
 	timers  sync.Pool
+	alarms  sync.Pool
 	parked  atomic.Int64
 
 	failures atomic.Int64           // since the last answer
@@ -61,16 +66,103 @@ func (l *Limiter) take(ctx context.Context, id string, limits []Limit, n int64) 
 	}
 	var r Result
 	var err error
-	if g.timeout < 0 {
-		r, err = l.algorithm.take(ctx, id, limits, n)
-		if err != nil {
-			err = unavailable(err)
-		}
-	} else {
-		r, err = l.takeInTime(ctx, id, limits, n)
+	switch {
+	case g.timeout < 0:
+		r, err = l.takeNow(ctx, id, limits, n)
+	case g.obeys:
+		bounded := g.bound(ctx)
+		r, err = l.takeNow(bounded, id, limits, n)
+		g.release(bounded)
+	default:
+		r, err = l.takeAside(ctx, id, limits, n)
 	}
 	g.saw(ctx, err)
 	return r, err
+}
+
+// takeNow runs the call.
+func (l *Limiter) takeNow(ctx context.Context, id string, limits []Limit, n int64) (Result, error) {
+	r, err := l.algorithm.take(ctx, id, limits, n)
+	if err != nil {
+		err = unavailable(err, n > 0)
+	}
+	return r, err
+}
+
+// obedient is a *redis.Client that ends a read when its context ends, as go-redis' clients do not unless they are told to.
+// It is the caller's client, with its connections and the hooks that it has when it is first used.
+type obedient struct {
+	*redis.Client
+	once  sync.Once
+	clone *redis.Client
+}
+
+func (o *obedient) Process(ctx context.Context, cmd redis.Cmder) error {
+	o.once.Do(func() {
+		given := o.Client.Options()
+		o.clone = o.Client.WithTimeout(given.ReadTimeout)
+		own := o.clone.Options() // a copy, of the clone alone
+		own.WriteTimeout, own.ContextTimeoutEnabled = given.WriteTimeout, true
+	})
+	return o.clone.Process(ctx, cmd)
+}
+
+// bounded is the caller's context with an end of its own: the timeout, or the caller's deadline if that is sooner. That the
+// caller gave up meanwhile it does not say, since go-redis would not end a read for it either.
+type bounded struct {
+	context.Context
+	*alarm
+}
+
+// alarm closes a channel at a time. One that did not go off is used again: a decision should cost no timer.
+type alarm struct {
+	at    time.Time
+	timer *time.Timer
+	done  chan struct{}
+}
+
+func (b *bounded) Deadline() (time.Time, bool) { return b.at, true }
+
+func (b *bounded) Done() <-chan struct{} { return b.done }
+
+func (b *bounded) Err() error {
+	select {
+	case <-b.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+func (g *guard) bound(ctx context.Context) *bounded {
+	at := time.Now().Add(g.timeout)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(at) {
+		at = deadline
+	}
+	a, _ := g.alarms.Get().(*alarm)
+	if a == nil {
+		a = &alarm{done: make(chan struct{})}
+		a.timer = time.AfterFunc(time.Until(at), func() { close(a.done) })
+	} else {
+		a.timer.Reset(time.Until(at))
+	}
+	a.at = at
+	return &bounded{ctx, a}
+}
+
+func (g *guard) release(b *bounded) {
+	if b.timer.Stop() {
+		g.alarms.Put(b.alarm)
+	}
+}
+
+// client is what the decisions are asked of.
+func (g *guard) client(c redispatterns.Client) redispatterns.Client {
+	if r, ok := c.(*redis.Client); ok && g.timeout > 0 {
+		g.obeys = true
+		return &obedient{Client: r}
+	}
+	return c
 }
 
 // call is a decision under way, and its context: that of the caller, with an earlier deadline.
@@ -105,10 +197,10 @@ func (c *call) run() {
 	c.limiter.guard.parked.Add(-1)
 }
 
-// takeInTime runs the call in a goroutine of its own: a client that does not end a read with its context, as go-redis does
-// not unless it is told to, cannot be left otherwise. Calls that were left are parked until the client gives them up: those
+// takeAside runs the call in a goroutine of its own: a client of which nobody knows whether it ends a read with its context
+// cannot be left otherwise. Calls that were left are parked until the client gives them up: those
 // that are under way when Redis falls silent, and no more once there are maxParked.
-func (l *Limiter) takeInTime(ctx context.Context, id string, limits []Limit, n int64) (Result, error) {
+func (l *Limiter) takeAside(ctx context.Context, id string, limits []Limit, n int64) (Result, error) {
 	g := l.guard
 	if g.parked.Load() >= maxParked {
 		return Result{}, fmt.Errorf("%w: %d calls wait for Redis", ErrUnavailable, maxParked)
@@ -133,7 +225,7 @@ func (l *Limiter) takeInTime(ctx context.Context, id string, limits []Limit, n i
 	}
 	if err == nil || !c.leave() {
 		if c.err != nil {
-			return Result{}, unavailable(c.err)
+			return Result{}, unavailable(c.err, n > 0)
 		}
 		return c.result, nil
 	}
@@ -198,12 +290,14 @@ func (g *guard) saw(ctx context.Context, err error) {
 
 // answer says whether err is what Redis said, or says how quickly it said something.
 func answer(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply) || errors.Is(err, errNoWindow)
+	return script.Replied(err) || errors.Is(err, errNoWindow)
 }
 
 // failed is the policy's decision. Whoever has given up himself is told so instead.
 func (l *Limiter) failed(ctx context.Context, err error) (Result, error) {
+	if ctx.Err() == context.Canceled && !errors.Is(err, context.Canceled) {
+		err = fmt.Errorf("%w: %w", err, context.Canceled)
+	}
 	if ctx.Err() == context.Canceled || l.options.OnFailure == FailWithError {
 		return Result{}, err
 	}

@@ -160,13 +160,14 @@ func (f *fixedWindow) reset(ctx context.Context, id string, limits []Limit) erro
 // holds says whether now, in microseconds, is in the window.
 func (w *window) holds(now int64) bool { return now >= w.start*1000 && now < w.end*1000 }
 
-// inWindow asks in the window of now, as far as the clock knows, and again where the server answers that its time is
-// other. On a cluster the windows of one id lie on nodes whose clocks differ, so it never goes back behind a window that
-// some node has reported; else it would be sent to and fro for as long as the clocks are apart.
+// inWindow asks in the window of now, as far as the clock knows, and then in that of the time which the server answers, if
+// that is another. On a cluster the windows of one id lie on nodes whose clocks differ, so it never goes back behind a window
+// that some node has reported; else it would be sent to and fro for as long as the clocks are apart.
 func (f *fixedWindow) inWindow(per time.Duration, ask func(w *window, begin any) (other int64, err error)) error {
+	now := f.clock.now()
 	var reported int64
 	for try := 1; try <= lastTry; try++ {
-		w := f.window(per, max(f.clock.now(), reported))
+		w := f.window(per, now)
 		begin := w.startArg
 		if try >= forcedTry {
 			begin = 0
@@ -176,6 +177,7 @@ func (f *fixedWindow) inWindow(per time.Duration, ask func(w *window, begin any)
 			return err
 		}
 		reported = max(reported, other)
+		now = reported
 	}
 	return errNoWindow
 }

@@ -112,6 +112,27 @@ func TestFixedWindowLetsTheLimitThroughOnEachSideOfAnEdge(t *testing.T) {
 	require.False(t, take(t, l, "u", 1).Allowed)
 }
 
+// A clock that is set back repeats time, and with it the windows' quotas: the limit holds in each, and service goes on.
+func TestFixedWindowWhenTheServersClockIsSet(t *testing.T) {
+	t.Parallel()
+	for name, build := range map[string]constructor{"fixed window": ratelimit.NewFixedWindow, "multi": multi(ratelimit.FixedWindow)} {
+		s := redistest.Mini(t)
+		l := must(t)(build(s.Client(t), ratelimit.PerSecond(3), calm))
+		for _, step := range []time.Duration{0, -5 * time.Second, 5 * time.Second, time.Second} {
+			s.Advance(t, step)
+			passed := 0
+			for range 5 {
+				if take(t, l, "u", 1).Allowed {
+					passed++
+				}
+			}
+			require.LessOrEqual(t, passed, 3, "%s: %v", name, step)
+			s.Advance(t, time.Second)
+			require.True(t, take(t, l, "u", 3).Allowed, "%s: %v: a window later", name, step)
+		}
+	}
+}
+
 // A key whose expiry a foreign hand took is healed where it matters: it would deny for ever.
 func TestFixedWindowHealsALostExpiry(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,8 @@ func newLimiter(client redispatterns.Client, rules []Rule, opts *Options, build 
 	if client == nil {
 		return nil, errNoClient
 	}
-	l := &Limiter{algorithm: build(keys{client: client, prefix: o.Prefix}), options: o, guard: newGuard(o.Timeout)}
+	g := newGuard(o.Timeout)
+	l := &Limiter{algorithm: build(keys{client: g.client(client), prefix: o.Prefix}), options: o, guard: g}
 	if o.DenyCache > 0 {
 		l.denials = newDenials(o.DenyCache)
 	}
@@ -115,7 +116,7 @@ func (l *Limiter) Refund(ctx context.Context, r Result) error {
 		err = l.algorithm.refund(ctx, t)
 		l.forget(t.id)
 		if err != nil {
-			err = unavailable(err)
+			err = unavailable(err, false)
 			if !errors.Is(err, ErrUnknown) {
 				t.refunded.Store(false)
 			}
@@ -134,7 +135,7 @@ func (l *Limiter) Reset(ctx context.Context, id string) error {
 		err = l.algorithm.reset(ctx, id, limits)
 		l.forget(id)
 		if err != nil {
-			err = unavailable(err)
+			err = unavailable(err, false)
 		}
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redispatterns/redispatterns"
 	"github.com/redispatterns/redispatterns/internal/redistest"
 	"github.com/redispatterns/redispatterns/ratelimit"
 )
@@ -22,10 +23,14 @@ func TestTimeout(t *testing.T) {
 	t.Parallel()
 	eachAlgorithm(t, func(t *testing.T, s *redistest.Server, build constructor) {
 		p := s.Proxy(t)
-		for _, policy := range []ratelimit.FailurePolicy{ratelimit.FailWithError, ratelimit.FailOpen, ratelimit.FailClosed} {
+		for i, policy := range []ratelimit.FailurePolicy{ratelimit.FailWithError, ratelimit.FailOpen, ratelimit.FailClosed} {
+			var c redispatterns.Client = p.Client(t, patient)
+			if i == int(ratelimit.FailClosed) {
+				c = wrapped{c}
+			}
 			var mu sync.Mutex
 			var events []ratelimit.Event
-			l := must(t)(build(p.Client(t, patient), ratelimit.PerDay(5), &ratelimit.Options{
+			l := must(t)(build(c, ratelimit.PerDay(5), &ratelimit.Options{
 				Name: "n", Timeout: 400 * time.Millisecond, OnFailure: policy,
 				Observe: func(_ context.Context, e ratelimit.Event) {
 					mu.Lock()
@@ -69,15 +74,29 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// A caller's own deadline and cancellation end a decision too, whatever the client does.
+// wrapped is a client of which a limiter does not know that it is a *redis.Client.
+type wrapped struct{ redispatterns.Client }
+
+// A caller's own deadline and cancellation end a decision too.
 func TestContextEndsADecision(t *testing.T) {
 	t.Parallel()
-	p := redistest.Mini(t).Proxy(t)
-	l := must(t)(ratelimit.NewFixedWindow(p.Client(t, patient), ratelimit.PerDay(5), &ratelimit.Options{OnFailure: ratelimit.FailOpen, Timeout: time.Minute}))
-	take(t, l, "u", 1)
-	p.BlackHole(true)
-	defer p.BlackHole(false)
+	for name, wrap := range map[string]func(*redis.Client) redispatterns.Client{
+		"client":  func(c *redis.Client) redispatterns.Client { return c },
+		"another": func(c *redis.Client) redispatterns.Client { return wrapped{c} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := redistest.Mini(t).Proxy(t)
+			c := wrap(p.Client(t, patient))
+			l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerDay(5), &ratelimit.Options{OnFailure: ratelimit.FailOpen, Timeout: 700 * time.Millisecond}))
+			p.BlackHole(true)
+			defer p.BlackHole(false)
+			endsADecision(t, l)
+		})
+	}
+}
 
+func endsADecision(t *testing.T, l *ratelimit.Limiter) {
 	soon, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
 	began := time.Now()
@@ -88,6 +107,7 @@ func TestContextEndsADecision(t *testing.T) {
 	cancelled, cancelNow := context.WithCancel(ctx)
 	time.AfterFunc(20*time.Millisecond, cancelNow)
 	_, err = l.Allow(cancelled, "u")
+	require.ErrorIs(t, err, ratelimit.ErrUnavailable)
 	require.ErrorIs(t, err, context.Canceled, "nobody wants a decision any more")
 	require.Less(t, time.Since(began), 1900*time.Millisecond)
 }
@@ -96,7 +116,7 @@ func TestContextEndsADecision(t *testing.T) {
 func TestCircuit(t *testing.T) {
 	t.Parallel()
 	p := redistest.Mini(t).Proxy(t)
-	l := must(t)(ratelimit.NewTokenBucket(p.Client(t, patient), ratelimit.PerDay(1_000_000), &ratelimit.Options{Timeout: 20 * time.Millisecond}))
+	l := must(t)(ratelimit.NewTokenBucket(wrapped{p.Client(t, patient)}, ratelimit.PerDay(1_000_000), &ratelimit.Options{Timeout: 20 * time.Millisecond}))
 	redistest.Eventually(t, func() bool { _, err := l.Allow(ctx, "u"); return err == nil }, "a first answer")
 	p.BlackHole(true)
 	redistest.Eventually(t, func() bool {
@@ -133,7 +153,7 @@ func TestErrorRepliesOpenNoCircuit(t *testing.T) {
 func TestParkedCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	p := redistest.Mini(t).Proxy(t)
-	l := must(t)(ratelimit.NewSlidingCounter(p.Client(t, patient, func(o *redis.Options) { o.PoolSize = 200 }), ratelimit.PerDay(5), &ratelimit.Options{Timeout: 5 * time.Millisecond}))
+	l := must(t)(ratelimit.NewSlidingCounter(wrapped{p.Client(t, patient, func(o *redis.Options) { o.PoolSize = 200 })}, ratelimit.PerDay(5), &ratelimit.Options{Timeout: 5 * time.Millisecond}))
 	p.BlackHole(true)
 	defer p.BlackHole(false)
 	var wg sync.WaitGroup

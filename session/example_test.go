@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/http"
+	"net/http/httptest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -259,4 +261,66 @@ func ExampleStore_DestroyAll() {
 	// Output:
 	// 2 <nil>
 	// de
+}
+
+func ExampleManager() {
+	type User struct {
+		UserID   int64  `redis:"user_id"`
+		Username string `redis:"username"`
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	store, err := session.New[User](rdb, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	sessions, err := session.NewManager(store, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /login", func(w http.ResponseWriter, r *http.Request) {
+		// Once the password is right:
+		if _, err := sessions.Start(w, r, User{UserID: 42, Username: "tanaka"}); err != nil {
+			http.Error(w, "try again later", http.StatusServiceUnavailable)
+		}
+	})
+	mux.HandleFunc("POST /logout", func(w http.ResponseWriter, r *http.Request) {
+		if err := sessions.Logout(w, r); err != nil {
+			http.Error(w, "try again later", http.StatusServiceUnavailable)
+		}
+	})
+	mux.Handle("GET /me", sessions.Require(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sess, err := sessions.Get(r.Context())
+		if err != nil {
+			http.Error(w, "try again later", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintf(w, "hello %s", sess.Data.Username)
+	})))
+	handler := sessions.Handler(mux)
+
+	// A browser's requests:
+	var cookies []*http.Cookie
+	for _, request := range []string{"GET /me", "POST /login", "GET /me", "POST /logout", "GET /me"} {
+		var method, path string
+		fmt.Sscan(request, &method, &path)
+		r := httptest.NewRequest(method, path, nil)
+		for _, cookie := range cookies {
+			r.AddCookie(cookie)
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if set := w.Result().Cookies(); len(set) > 0 {
+			cookies = set
+		}
+		fmt.Println(request, w.Code)
+	}
+	// Output:
+	// GET /me 401
+	// POST /login 200
+	// GET /me 200
+	// POST /logout 200
+	// GET /me 401
 }

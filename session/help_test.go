@@ -2,6 +2,8 @@ package session_test
 
 import (
 	"context"
+	"log"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if address := os.Getenv(serverEnv); address != "" {
+		log.Fatal(runServer(address))
+	}
 	addr = exampleServer()
 	redistest.Main(m)
 }

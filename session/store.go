@@ -4,7 +4,8 @@
 //
 // Most programs make one [Store] with [New], call [Store.Create] when a user logs in, [Store.Load] on each request,
 // [Store.Save] after a change and [Store.Destroy] at logout; [Store.Update] where a new value depends on the old one, and
-// [Store.Rotate] when the user's rights grow.
+// [Store.Rotate] when the user's rights grow. [Manager] does the same with an HTTP cookie. With [Options.UserField],
+// [Store.List] and [Store.DestroyAll] know a user's sessions on all devices.
 //
 // # What others get wrong
 //

@@ -93,7 +93,7 @@ func (c *Cluster) start(masters int) error {
 			return err
 		}
 	}
-	for i, client := range clients { // once all have their epochs, which a node that knows another takes no more
+	for i, client := range clients {
 		for j := range masters { // everyone meets everyone, which spares waiting for gossip
 			if j != i {
 				if err := client.Do(ctx, "cluster", "meet", "127.0.0.1", ports[2*j], ports[2*j+1]).Err(); err != nil {

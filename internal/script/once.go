@@ -54,9 +54,9 @@ func Sure[C any](ctx context.Context, attempt func() (C, error)) (C, error) {
 	for try := 1; ; try++ {
 		cmd, err := attempt()
 		switch {
-		case err == nil || isReply(err) && !refused(err):
+		case err == nil || Replied(err) && !refused(err):
 			return cmd, err
-		case !refused(err) && !unsent(err):
+		case !refused(err) && !Unsent(err):
 			return cmd, unknownError{err}
 		case errors.Is(err, redis.ErrClosed) || try == onceTries || !pause(ctx, backoff+rand.N(backoff)):
 			return cmd, err
@@ -65,8 +65,8 @@ func Sure[C any](ctx context.Context, attempt func() (C, error)) (C, error) {
 	}
 }
 
-// isReply says whether err is the server's own answer: it read the command, and said no.
-func isReply(err error) bool {
+// Replied says whether err is the server's own answer: it read the command, and said no.
+func Replied(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
 }
@@ -78,8 +78,8 @@ func refused(err error) bool {
 		redis.IsNoReplicasError(err)
 }
 
-// unsent says whether err means that no byte of the command left this process.
-func unsent(err error) bool {
+// Unsent says whether err means that no byte of the command left this process.
+func Unsent(err error) bool {
 	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed) {
 		return true
 	}
