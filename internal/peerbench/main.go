@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		workers = flags.String("c", "1,32", "goroutines; a comma-separated list gives a table each")
 		rounds  = flags.Int("rounds", 11, "interleaved rounds (lock/handoff: at most 5, they are long)")
 		handoff = flags.Duration("handoff", 1500*time.Millisecond, "length of a lock/handoff round of one contender")
-		keys    = flags.Int("keys", 10_000, "clients in the ratelimit tables, sessions in session/memory")
+		keys    = flags.Int("keys", 10_000, "clients in the ratelimit tables, sessions and a tenth of the members in those of memory")
 		memReqs = flags.Int("memreqs", 100, "requests per client in ratelimit/memory")
 		boards  = flags.String("boards", "1000,100000,1000000", "ranking board sizes")
 		only    = flags.String("only", "", "run only the contenders whose name contains this (references always run)")

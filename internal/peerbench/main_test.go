@@ -22,17 +22,17 @@ func TestReport(t *testing.T) {
 
 	var out strings.Builder
 	require.NoError(t, run(context.Background(), []string{
-		"-short", "-q", "-addr", url, "-n", "8", "-c", "1,4", "-rounds", "1", "-handoff", "60ms", "-keys", "20", "-memreqs", "3",
+		"-short", "-q", "-addr", url, "-n", "8", "-c", "1,2", "-rounds", "1", "-handoff", "60ms", "-keys", "20", "-memreqs", "3",
 		"-boards", "100", "-only", bench.Ours,
 	}, &out, io.Discard))
 	report := out.String()
 	require.NotContains(t, report, "first error", report)
 	require.NotContains(t, report, "NaN")
 	for _, title := range []string{
-		"### lock/uncontended c=1 ", "### lock/uncontended c=4 ", "### lock/handoff", "### lock/barging",
-		"### ratelimit/allow c=1, 20 keys", "### ratelimit/allow c=4, one hot key", "### ratelimit/denied c=4",
-		"### session/request c=1", "### session/read-only request c=4",
-		"### ranking/set a score, answer rank and total, 100 members, c=1", "### ranking/top 10, 100 members, c=4",
+		"### lock/uncontended c=1 ", "### lock/uncontended c=2 ", "### lock/handoff", "### lock/barging",
+		"### ratelimit/allow c=1, 20 keys", "### ratelimit/allow c=2, one hot key", "### ratelimit/denied c=2",
+		"### session/request c=1", "### session/read-only request c=2",
+		"### ranking/set a score, answer rank and total, 100 members, c=1", "### ranking/top 10, 100 members, c=2",
 		"### ratelimit/memory", "### session/memory", "### ranking/memory", "## summary",
 	} {
 		require.Contains(t, report, "\n"+title)

@@ -235,7 +235,8 @@ func StartMonitor(to Conn) (*Monitor, error) {
 		return nil, err
 	}
 	if _, err := c.Do("MONITOR"); err != nil {
-		return nil, err
+		c.Close()
+		return nil, fmt.Errorf("MONITOR: %w", err)
 	}
 	m := &Monitor{c: c, to: to, done: make(chan struct{}), ByName: map[string]int64{}}
 	go m.loop()

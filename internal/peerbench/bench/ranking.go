@@ -7,8 +7,6 @@ import (
 	"slices"
 )
 
-const memoryBoard = 100_000
-
 func memberName(i int) string { return fmt.Sprintf("player:%07d", i) }
 
 func (r *Run) ranking() error {
@@ -98,6 +96,7 @@ func (r *Run) rankingBoard(size int) error {
 }
 
 func (r *Run) rankingMemory() error {
+	size := 10 * r.Keys
 	var lines [][]string
 	for _, c := range stores(r, Boards) {
 		r.Progress("ranking/memory: %s", c.Name)
@@ -107,14 +106,14 @@ func (r *Run) rankingMemory() error {
 				return err
 			}
 			defer b.Close()
-			return fillBoard(b, memoryBoard)
+			return fillBoard(b, size)
 		})
 		if err != nil {
 			return fmt.Errorf("ranking/memory: %s: %w", c.Name, err)
 		}
-		lines = append(lines, []string{label(c.Name, c.Ref), fmt.Sprintf("%.0f", float64(used)/memoryBoard), fmt.Sprint(live)})
+		lines = append(lines, []string{label(c.Name, c.Ref), fmt.Sprintf("%.0f", float64(used)/float64(size)), fmt.Sprint(live)})
 	}
-	r.Out.Title("ranking/memory, 100k members with 14-byte names")
+	r.Out.Title(fmt.Sprintf("ranking/memory, %d members with 14-byte names", size))
 	r.Out.Table([]string{"contender", "server bytes/member", "keys"}, lines)
 	return nil
 }

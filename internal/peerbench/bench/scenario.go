@@ -39,9 +39,13 @@ func (r *Run) Do(names ...string) error {
 			}
 		}
 	}
-	r.Out.Section("memory")
+	first := true
 	for _, s := range Scenarios {
 		if s.Memory != nil && wanted(s.Name) {
+			if first {
+				r.Out.Section("memory")
+				first = false
+			}
 			if err := s.Memory(r); err != nil {
 				return err
 			}

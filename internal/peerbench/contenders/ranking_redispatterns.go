@@ -16,6 +16,9 @@ func init() {
 	}, bench.Contender[bench.BoardConfig, bench.Board]{
 		Name: bench.Ours + ", AutoPipeliner", Merges: true, Same: true,
 		New: newBoard(merging, nil),
+	}, bench.Contender[bench.BoardConfig, bench.Board]{
+		Name: bench.Ours + " Competition", Same: true, Note: "equal scores share a rank, which by hand takes ZCOUNT",
+		New: newBoard(plain, &ranking.Options{Ties: ranking.Competition}),
 	})
 }
 
