@@ -62,10 +62,10 @@ func (o *Options) withDefaults() (Options, error) {
 		*d.value = d.value.Truncate(time.Millisecond)
 	}
 	if c.MaxHold < 0 {
-		return c, fmt.Errorf("MaxHold is %v, and must not be negative", c.MaxHold)
+		return c, negative("MaxHold", c.MaxHold)
 	}
 	if c.Replicas < 0 {
-		return c, fmt.Errorf("Replicas is %d, and must not be negative", c.Replicas)
+		return c, negative("Replicas", c.Replicas)
 	}
 	return c, nil
 }
@@ -75,4 +75,8 @@ func atLeastMillisecond(name string, d time.Duration) error {
 		return fmt.Errorf("%s is %v, and must be at least 1ms", name, d)
 	}
 	return nil
+}
+
+func negative(name string, value any) error {
+	return fmt.Errorf("%s is %v, and must not be negative", name, value)
 }
