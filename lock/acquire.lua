@@ -21,15 +21,19 @@ if type(owner) == 'table' then -- WRONGTYPE
 end
 if owner then
   if owner ~= ARGV[1] then return {owner, redis.call('PTTL', KEYS[1])} end
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  local fence = redis.call('GET', KEYS[2])
-  if fence then return {fence} end
+  redis.call('PEXPIRE', KEYS[1], ARGV[2], 'GT') -- a repetition may come late: it must not shorten what was extended since
+  local fence = redis.pcall('GET', KEYS[2])
+  if type(fence) == 'string' then return {fence} end
 end
 
 local now = redis.call('TIME')
 local fence = now[1] .. string.sub('000000' .. now[2], -6) -- strings, so exact
-local last = redis.call('SET', KEYS[2], fence, 'GET', 'PX', ARGV[3])
-if last and tonumber(last) >= tonumber(fence) then
+local last = redis.pcall('SET', KEYS[2], fence, 'GET', 'PX', ARGV[3])
+if type(last) == 'table' then -- the fence's key is somebody else's
+  redis.call('DEL', KEYS[1])
+  return redis.error_reply('WRONGTYPE ' .. KEYS[2] .. ' is no fence')
+end
+if last and (tonumber(last) or 0) >= tonumber(fence) then
   fence = string.format('%.0f', tonumber(last) + 1)
   redis.call('SET', KEYS[2], fence, 'PX', ARGV[3])
 end

@@ -13,20 +13,20 @@
 local owner = redis.pcall('GET', KEYS[1])
 if type(owner) == 'table' then return owner end -- WRONGTYPE: readers and permits are not adopted
 if owner == ARGV[2] then
-  redis.call('PEXPIRE', KEYS[1], ARGV[3])
-  local fence = redis.call('GET', KEYS[2])
-  if fence then return {fence} end
+  redis.call('PEXPIRE', KEYS[1], ARGV[3], 'GT') -- a repetition may come late: it must not shorten what was extended since
+  local fence = redis.pcall('GET', KEYS[2])
+  if type(fence) == 'string' then return {fence} end
 elseif owner ~= ARGV[1] then
   return {}
-else
-  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 end
 
 local now = redis.call('TIME')
 local fence = now[1] .. string.sub('000000' .. now[2], -6) -- strings, so exact
-local last = redis.call('SET', KEYS[2], fence, 'GET', 'PX', ARGV[4])
-if last and tonumber(last) >= tonumber(fence) then
+local last = redis.pcall('SET', KEYS[2], fence, 'GET', 'PX', ARGV[4])
+if type(last) == 'table' then return redis.error_reply('WRONGTYPE ' .. KEYS[2] .. ' is no fence') end
+if last and (tonumber(last) or 0) >= tonumber(fence) then
   fence = string.format('%.0f', tonumber(last) + 1)
   redis.call('SET', KEYS[2], fence, 'PX', ARGV[4])
 end
+if owner ~= ARGV[2] then redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) end
 return {fence}

@@ -27,4 +27,9 @@ if ARGV[3] then
 elseif ARGV[2] ~= '0' then
   redis.call('PEXPIRE', KEYS[1], ARGV[2], 'GT')
 end
-return redis.call('PTTL', KEYS[1])
+local left = redis.call('PTTL', KEYS[1])
+if left == -1 and ARGV[2] ~= '0' then -- a foreign hand took the expiry away: without it a crash would block for ever
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  left = tonumber(ARGV[2])
+end
+return left

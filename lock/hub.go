@@ -40,10 +40,13 @@ func (h hub) listen(q *line) *ear {
 	if len(h) == 0 {
 		return nil
 	}
-	e := h[rediskey.Slot(q.mutex.key)*len(h)/rediskey.Slots]
+	e := h[h.place(q.mutex.key)]
 	e.add(q)
 	return e
 }
+
+// place says which of the connections serves a key.
+func (h hub) place(key string) int { return rediskey.Slot(key) * len(h) / rediskey.Slots }
 
 const (
 	pingEvery     = 3 * time.Second // on a connection without messages

@@ -121,53 +121,6 @@ func (l *Lease) Until() time.Time {
 	return l.until
 }
 
-// Context returns a child of parent that ends with the lease: with cause ErrLost when it is lost, ErrClosed when the Locker
-// is closed, and context.Canceled when it is released. A local timer notices that a lease lapsed, with no need of a network,
-// and before the lock is free in Redis.
-func (l *Lease) Context(parent context.Context) context.Context {
-	ctx, cancel := context.WithCancelCause(parent)
-	if l == nil || l.locker == nil {
-		cancel(ErrLost)
-		return ctx
-	}
-	c := &leaseContext{Context: ctx, lease: l, cancel: cancel}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over {
-		cancel(l.cause)
-		return c
-	}
-	if l.children == nil {
-		l.children = map[*leaseContext]struct{}{}
-	}
-	l.children[c] = struct{}{}
-	c.forget = context.AfterFunc(parent, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.children, c)
-	})
-	return c
-}
-
-// leaseContext also looks at the clock itself: a process that was stopped past its lease and goes on must not see the
-// context alive until its timers have fired.
-type leaseContext struct {
-	context.Context
-	lease  *Lease
-	cancel context.CancelCauseFunc
-	forget func() bool
-}
-
-func (c *leaseContext) Done() <-chan struct{} {
-	_ = c.lease.look()
-	return c.Context.Done()
-}
-
-func (c *leaseContext) Err() error {
-	_ = c.lease.look()
-	return c.Context.Err()
-}
-
 // TTL asks Redis how much of the lease is left. The error is ErrLost when it is not held.
 func (l *Lease) TTL(ctx context.Context) (time.Duration, error) {
 	return l.extend(ctx, "TTL of", 0)
@@ -176,7 +129,7 @@ func (l *Lease) TTL(ctx context.Context) (time.Duration, error) {
 // Extend sees to it that at least ttl of the lease is left. It never shortens a lease, nor revives one that was lost, which
 // is ErrLost. Renewal goes on beside it.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
-	if err := atLeastMillisecond("the TTL", ttl); err != nil {
+	if err := checkLength("the TTL", ttl); err != nil {
 		return failed(ctx, "extend", l.Name(), err)
 	}
 	_, err := l.extend(ctx, "extend", ttl.Truncate(time.Millisecond))
@@ -252,7 +205,7 @@ func (l *Lease) Release(ctx context.Context) error {
 // before, or for a process that adopts the token. Until then only Adopt and ForceUnlock free it. The error is ErrLost when the
 // lease had been lost.
 func (l *Lease) Leave(ctx context.Context, ttl time.Duration) error {
-	if err := atLeastMillisecond("the TTL", ttl); err != nil {
+	if err := checkLength("the TTL", ttl); err != nil {
 		return failed(ctx, "leave", l.Name(), err)
 	}
 	return l.finish(ctx, "leave", func(ctx context.Context) error {

@@ -114,9 +114,17 @@ func (l *Locker) run(f func()) bool {
 	return true
 }
 
-// cleanup gives up what an acquisition that failed may have taken: its context ended, or no reply came. It is sent again
-// where the token has nothing yet, since the acquisition may still be on its way.
+// cleanup gives up what an acquisition that failed may have taken: its context ended, or no reply came.
 func (m *Mutex) cleanup(ctx context.Context, member any, waiter string) {
+	m.undo(ctx, func(ctx context.Context) (bool, error) {
+		n, err := releaseScript.IntOf(ctx, m.locker.client, m.keys(), member, m.locker.retention, waiter)
+		return n != 0, err
+	})
+}
+
+// undo takes an operation back in the background. It is sent again where there is nothing to take back yet, since the
+// operation may still be on its way.
+func (m *Mutex) undo(ctx context.Context, send func(context.Context) (done bool, err error)) {
 	l := m.locker
 	if l.nodes != nil {
 		return // a quorum's nodes are each cleaned up after
@@ -131,8 +139,8 @@ func (m *Mutex) cleanup(ctx context.Context, member any, waiter string) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(m.ttl, time.Second)) // then it has lapsed
 		defer cancel()
 		_ = script.Cleanup(ctx, func(ctx context.Context) error {
-			n, err := releaseScript.IntOf(ctx, l.client, m.keys(), member, l.retention, waiter)
-			if err == nil && n == 0 {
+			done, err := send(ctx)
+			if err == nil && !done {
 				err = errNothingYet
 			}
 			return err
@@ -143,4 +151,4 @@ func (m *Mutex) cleanup(ctx context.Context, member any, waiter string) {
 	}
 }
 
-var errNothingYet = errors.New("nothing to release yet")
+var errNothingYet = errors.New("nothing to take back yet")

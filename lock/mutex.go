@@ -52,7 +52,7 @@ func (m *Mutex) WithTTL(ttl time.Duration) *Mutex {
 	c := *m
 	c.ttl, c.millis = ttl.Truncate(time.Millisecond), ttl.Milliseconds()
 	if c.err == nil {
-		c.err = atLeastMillisecond("the TTL", ttl)
+		c.err = checkLength("the TTL", ttl)
 	}
 	return &c
 }
@@ -162,7 +162,8 @@ func (m *Mutex) lease(ctx context.Context, token string, member any, reply []str
 // Adopt takes over the lease that was acquired elsewhere under this token, and is the way to hand a lock to another
 // process. The lease that it returns has a token and a fence of its own and this Mutex's TTL, and is renewed here; the one
 // before it is lost, which its holder learns at its next renewal, if it did not end it with Release before. Of two who adopt
-// the same token one succeeds. Where nobody holds the lock under the token the error is ErrLost.
+// the same token one succeeds. Where nobody holds the lock under the token the error is ErrLost. Where no reply came, what
+// it may have taken is given back to the token in the background.
 func (m *Mutex) Adopt(ctx context.Context, token string) (*Lease, error) {
 	began := time.Now()
 	lease, err := m.adopt(ctx, token)
@@ -181,7 +182,14 @@ func (m *Mutex) adopt(ctx context.Context, token string) (*Lease, error) {
 	reply, err := adoptScript.StringsOf(ctx, m.locker.client, script.AnyLength, m.fenceKeys(),
 		token, own, m.millis, m.locker.retention)
 	if err != nil {
-		return nil, failed(ctx, op, m.name, err) // the lock stays taken: it is not ours to free
+		if !script.Replied(err) { // perhaps nobody knows the token that has the lock now
+			m.undo(ctx, func(ctx context.Context) (bool, error) {
+				reply, err := adoptScript.StringsOf(ctx, m.locker.client, script.AnyLength, m.fenceKeys(),
+					own, token, m.millis, m.locker.retention)
+				return len(reply) > 0, err
+			})
+		}
+		return nil, failed(ctx, op, m.name, err)
 	}
 	if len(reply) == 0 {
 		return nil, failed(ctx, op, m.name, ErrLost)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/redispatterns/redispatterns/internal/rediskey"
 )
 
 // Options of a Locker. Nil and zero fields mean the defaults.
@@ -43,6 +45,9 @@ func (o *Options) withDefaults() (Options, error) {
 	if c.Prefix == "" {
 		c.Prefix = "lock:"
 	}
+	if err := rediskey.Check(c.Prefix + "name"); err != nil {
+		return c, fmt.Errorf("Prefix is %q: %w", c.Prefix, err)
+	}
 	for _, d := range []struct {
 		name  string
 		value *time.Duration
@@ -56,7 +61,7 @@ func (o *Options) withDefaults() (Options, error) {
 		if *d.value == 0 {
 			*d.value = d.zero
 		}
-		if err := atLeastMillisecond(d.name, *d.value); err != nil {
+		if err := checkLength(d.name, *d.value); err != nil {
 			return c, err
 		}
 		*d.value = d.value.Truncate(time.Millisecond)
@@ -70,9 +75,12 @@ func (o *Options) withDefaults() (Options, error) {
 	return c, nil
 }
 
-func atLeastMillisecond(name string, d time.Duration) error {
-	if d < time.Millisecond {
-		return fmt.Errorf("%s is %v, and must be at least 1ms", name, d)
+// longest keeps times within what Redis and time.Time can say.
+const longest = 100 * 365 * 24 * time.Hour
+
+func checkLength(name string, d time.Duration) error {
+	if d < time.Millisecond || d > longest {
+		return fmt.Errorf("%s is %v, and must be at least 1ms and at most %v", name, d, longest)
 	}
 	return nil
 }

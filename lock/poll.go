@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 )
@@ -20,11 +21,14 @@ func (m *Mutex) poll(ctx context.Context, attempt func(context.Context) (*Lease,
 	over, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(m.locker.closing, func() { cancel(ErrClosed) })()
-	failing := time.Time{} // since when there are errors
+	failing, trouble := time.Time{}, error(nil) // since when there are errors, and the last
 	for attempts, pause := 1, minPoll; ; pause = min(2*pause, maxPoll) {
 		if !sleep(over, min(pause/2+rand.N(pause), m.locker.opts.PollInterval)) {
 			if ctx.Err() == nil {
 				return nil, attempts, failed(ctx, "acquire", m.name, ErrClosed)
+			}
+			if trouble != nil { // whether it is held, nobody knows
+				return nil, attempts, failed(ctx, "acquire", m.name, trouble)
 			}
 			held.Err = ended(ctx)
 			return nil, attempts, held
@@ -36,17 +40,27 @@ func (m *Mutex) poll(ctx context.Context, attempt func(context.Context) (*Lease,
 		case lease != nil:
 			return lease, attempts, nil
 		case refusal != nil:
-			held, failing = refusal, time.Time{}
-		case ctx.Err() != nil:
+			held, failing, trouble = refusal, time.Time{}, nil
+		case ctx.Err() != nil && trouble == nil && !unanswered(sent):
 			held.Err = ended(ctx)
 			return nil, attempts, held
-		case failing.IsZero():
-			failing = sent
-		case time.Since(failing) > m.ttl:
+		case ctx.Err() != nil || !failing.IsZero() && time.Since(failing) > m.ttl:
 			return nil, attempts, err
+		case failing.IsZero():
+			failing, trouble = sent, errors.Unwrap(err)
+		default:
+			trouble = errors.Unwrap(err)
 		}
 	}
 }
+
+// patience is how long an answer is awaited before it counts as missing, and what was seen before it as old.
+const patience = 250 * time.Millisecond
+
+var errNoAnswer = errors.New("redis does not answer")
+
+// unanswered says whether what was asked then, and has had no answer, has waited too long for one.
+func unanswered(asked time.Time) bool { return !asked.IsZero() && time.Since(asked) > patience }
 
 // sleep waits for d; false when the context ends first.
 func sleep(ctx context.Context, d time.Duration) bool {

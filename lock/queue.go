@@ -5,6 +5,7 @@ import (
 	"container/list"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -43,6 +44,8 @@ type line struct {
 	mu      sync.Mutex
 	waiters *list.List // of *waiter
 	last    HeldError  // what was last seen
+	asked   time.Time  // when the look under way was sent; zero: none is
+	trouble error      // of the last look, if it failed
 	ended   bool
 }
 
@@ -118,17 +121,21 @@ func (q *line) nudge() {
 	}
 }
 
-// leave takes w out of the line, unless it has its outcome already.
+// leave takes w out of the line, unless it has its outcome already. Where Redis does not answer, what was last seen says why.
 func (q *line) leave(w *waiter) (last HeldError, attempts int, left bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if w.place == nil {
 		return q.last, 0, false
 	}
+	last = q.last
+	if last.Err = q.trouble; last.Err == nil && unanswered(q.asked) {
+		last.Err = errNoAnswer
+	}
 	q.waiters.Remove(w.place)
 	w.place = nil
 	q.nudge()
-	return q.last, w.attempts, true
+	return last, w.attempts, true
 }
 
 // waiting says whether w still waits.
@@ -242,8 +249,12 @@ func (q *line) serve(w *waiter) (*Lease, error) {
 		sent := time.Now()
 		q.mu.Lock()
 		w.attempts++
+		q.asked = sent
 		q.mu.Unlock()
 		lease, held, seen, err := q.look(ctx, w, member, 3*refresh)
+		q.mu.Lock()
+		q.asked, q.trouble = time.Time{}, errors.Unwrap(err)
+		q.mu.Unlock()
 		pause := refresh
 		switch {
 		case lease != nil:
@@ -375,6 +386,9 @@ func (m *Mutex) wait(ctx context.Context, seen *HeldError) (*Lease, int, error) 
 	if !left {
 		o := <-w.outcome
 		return o.lease, w.attempts, o.err
+	}
+	if held.Err != nil { // whether it is held, nobody knows
+		return nil, attempts, failed(ctx, "acquire", m.name, held.Err)
 	}
 	held.Name, held.Err = m.name, ended(ctx)
 	return nil, attempts, &held

@@ -39,8 +39,9 @@ while true do
   if alive > millis * 2 then
     local token = string.sub(waiter, 1, 36)
     local fence = now[1] .. string.sub('000000' .. now[2], -6)
-    local last = redis.call('SET', KEYS[2], fence, 'GET', 'PX', ARGV[2])
-    if last and tonumber(last) >= tonumber(fence) then
+    local last = redis.pcall('SET', KEYS[2], fence, 'GET', 'PX', ARGV[2])
+    if type(last) == 'table' then break end -- the fence's key is somebody else's: no grant without a fence
+    if last and (tonumber(last) or 0) >= tonumber(fence) then
       fence = string.format('%.0f', tonumber(last) + 1)
       redis.call('SET', KEYS[2], fence, 'PX', ARGV[2])
     end

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -126,9 +127,7 @@ func (r *renewer) loop() {
 		for _, l := range lapsed {
 			l.lapse()
 		}
-		for len(due) > 0 {
-			batch := due[:min(len(due), renewalBatch)]
-			due = due[len(batch):]
+		for _, batch := range r.batches(due) {
 			if !r.locker.run(func() { r.renew(batch) }) {
 				r.landed(batch)
 			}
@@ -185,16 +184,35 @@ func (r *renewer) take() (lapsed, due []*Lease, more bool) {
 	return lapsed, due, true
 }
 
-// renew extends some leases in one round trip.
+// batches divides leases into those that go together in a pipeline. On a cluster these are of neighbouring slots, since a
+// pipeline is over when the last of its nodes has answered: one that hangs must not cost the leases of the others.
+func (r *renewer) batches(due []*Lease) [][]*Lease {
+	parts := make([][]*Lease, max(len(r.locker.hub), 1))
+	for _, l := range due {
+		n := 0
+		if len(parts) > 1 {
+			n = r.locker.hub.place(l.mutex.key)
+		}
+		parts[n] = append(parts[n], l)
+	}
+	var batches [][]*Lease
+	for _, part := range parts {
+		batches = slices.AppendSeq(batches, slices.Chunk(part, renewalBatch))
+	}
+	return batches
+}
+
+// renew extends some leases in one round trip. It gives up when half of what the shortest has left is over, so that what
+// others were answered counts, and there is time to try again.
 func (r *renewer) renew(batch []*Lease) {
 	defer r.landed(batch)
-	sent, last := time.Now(), time.Time{}
+	sent, first := time.Now(), batch[0].Until()
 	for _, l := range batch {
-		if until := l.Until(); until.After(last) {
-			last = until
+		if until := l.Until(); until.Before(first) {
+			first = until
 		}
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), last)
+	ctx, cancel := context.WithDeadline(context.Background(), sent.Add(first.Sub(sent)/2))
 	defer cancel()
 
 	rest := batch

@@ -33,18 +33,24 @@ if owner and owner ~= ARGV[1] then
   redis.call('ZADD', KEYS[3], 'NX', micros, ARGV[4])
   redis.call('ZADD', KEYS[3], alive, '~' .. ARGV[4])
   redis.call('PEXPIRE', KEYS[3], ARGV[5] * 2)
-  return {owner, redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[2]) or string.format('%.0f', micros - 1)}
+  local fence = redis.pcall('GET', KEYS[2])
+  if type(fence) ~= 'string' then fence = string.format('%.0f', micros - 1) end
+  return {owner, redis.call('PTTL', KEYS[1]), fence}
 end
 
 if owner then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  local fence = redis.call('GET', KEYS[2])
-  if fence then return {fence} end
+  redis.call('PEXPIRE', KEYS[1], ARGV[2], 'GT') -- a repetition may come late: it must not shorten what was extended since
+  local fence = redis.pcall('GET', KEYS[2])
+  if type(fence) == 'string' then return {fence} end
 else
   redis.call('ZREM', KEYS[3], ARGV[4], '~' .. ARGV[4])
 end
-local last = redis.call('SET', KEYS[2], micros, 'GET', 'PX', ARGV[3])
-if last and tonumber(last) >= tonumber(micros) then
+local last = redis.pcall('SET', KEYS[2], micros, 'GET', 'PX', ARGV[3])
+if type(last) == 'table' then -- the fence's key is somebody else's
+  redis.call('DEL', KEYS[1])
+  return redis.error_reply('WRONGTYPE ' .. KEYS[2] .. ' is no fence')
+end
+if last and (tonumber(last) or 0) >= tonumber(micros) then
   micros = string.format('%.0f', tonumber(last) + 1)
   redis.call('SET', KEYS[2], micros, 'PX', ARGV[3])
 end

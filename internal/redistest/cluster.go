@@ -32,6 +32,18 @@ func ThreeMasters(t testing.TB) *Cluster {
 	return sharedCluster(t, 3)
 }
 
+// OwnCluster starts a cluster of masters for this test alone, to be disturbed.
+func OwnCluster(t testing.TB, masters int) *Cluster {
+	t.Helper()
+	needBinary(t)
+	c, err := StartCluster(masters)
+	if err != nil {
+		t.Fatalf("start a cluster: %v", err)
+	}
+	t.Cleanup(c.Stop)
+	return c
+}
+
 func sharedCluster(t testing.TB, masters int) *Cluster {
 	t.Helper()
 	needBinary(t)

@@ -1,0 +1,242 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redispatterns/redispatterns"
+	"github.com/redispatterns/redispatterns/internal/redistest"
+	"github.com/redispatterns/redispatterns/lock"
+)
+
+// recording keeps the last script of a client, so that a test can have it arrive once more, late.
+type recording struct {
+	redispatterns.Client
+	mu   sync.Mutex
+	sent []any
+}
+
+func (r *recording) Process(ctx context.Context, cmd redis.Cmder) error {
+	r.mu.Lock()
+	r.sent = append([]any(nil), cmd.Args()...)
+	r.mu.Unlock()
+	return r.Client.Process(ctx, cmd)
+}
+
+// late sends the last script again.
+func (r *recording) late(t *testing.T) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	require.NoError(t, r.Client.Process(context.Background(), redis.NewSliceCmd(context.Background(), r.sent...)))
+}
+
+func TestARepetitionThatComesLateShortensNothing(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx, name := &recording{Client: s.Client(t)}, context.Background(), redistest.ID()
+		l, err := lock.New(c, &lock.Options{TTL: 2 * time.Second, NoRenew: true})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		lease, err := l.Mutex(name).TryLock(ctx)
+		require.NoError(t, err)
+		acquire := &recording{Client: c.Client, sent: c.sent}
+		require.NoError(t, lease.Extend(ctx, time.Minute))
+		acquire.late(t)
+		left, err := lease.TTL(ctx)
+		require.NoError(t, err)
+		require.Greater(t, left, 30*time.Second)
+
+		lease, err = l.Mutex(name).Adopt(ctx, lease.Token())
+		require.NoError(t, err)
+		adopt := &recording{Client: c.Client, sent: c.sent}
+		require.NoError(t, lease.Extend(ctx, time.Minute))
+		adopt.late(t)
+		left, err = lease.TTL(ctx)
+		require.NoError(t, err)
+		require.Greater(t, left, 30*time.Second)
+		require.NoError(t, lease.Release(ctx))
+	})
+}
+
+// A lease's context may be the parent of another of the same lease, and of one of another lease, both ways.
+func TestContextsOfLeasesNest(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	l, err := lock.New(s.Client(t), &lock.Options{TTL: 50 * time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for round := range 20 {
+				a, err := l.Mutex(fmt.Sprintf("a%d-%d", i, round)).TryLock(context.Background())
+				if err != nil {
+					continue // the machine is so busy that the lease was over before the reply was here
+				}
+				b, err := l.Mutex(fmt.Sprintf("b%d-%d", i, round)).TryLock(context.Background())
+				if err != nil {
+					continue
+				}
+				var both sync.WaitGroup
+				both.Go(func() { a.Context(a.Context(b.Context(context.Background()))).Err() })
+				both.Go(func() { b.Context(b.Context(a.Context(context.Background()))).Err() })
+				both.Wait()
+				inner := context.WithValue(a.Context(b.Context(context.Background())), ctxKey{}, 1)
+				child, cancel := context.WithCancel(inner)
+				_ = a.Release(context.Background())
+				<-child.Done()
+				cancel()
+				_ = b.Release(context.Background())
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(60 * time.Second):
+		t.Fatal("contexts of leases wait for each other")
+	}
+}
+
+type ctxKey struct{}
+
+// Whether a lock is held while Redis does not answer, nobody knows: that is no "not acquired".
+func TestRedisVanishesDuringAWait(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"mutex", "reader"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+				p, ctx, name := s.Proxy(t), context.Background(), redistest.ID()
+				c := p.Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.MaxRetries, o.DialerRetries = true, -1, 1 })
+				n := redistest.Count(c)
+				l, err := lock.New(c, &lock.Options{PollInterval: 50 * time.Millisecond})
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = l.Close() })
+				held, err := lock.New(s.Client(t), nil)
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = held.Close() })
+				lease, err := held.Mutex(name).TryLock(ctx)
+				require.NoError(t, err)
+
+				waiting, cancel := context.WithCancel(ctx)
+				defer cancel()
+				outcome := make(chan error, 1)
+				go func() {
+					acquire := l.Mutex(name).Lock
+					if kind == "reader" {
+						acquire = l.RWMutex(name).RLock
+					}
+					_, err := acquire(waiting)
+					outcome <- err
+				}()
+				redistest.Eventually(t, func() bool { return n.Trips() >= 3 }, "it waits")
+				p.BlackHole(true)
+				trips := n.Trips()
+				redistest.Eventually(t, func() bool { return n.Trips() >= trips+2 }, "it has looked in vain")
+				cancel()
+				err = <-outcome
+				p.BlackHole(false)
+				require.ErrorIs(t, err, context.Canceled)
+				require.NotErrorIs(t, err, lock.ErrNotAcquired)
+				require.NoError(t, lease.Release(ctx))
+			})
+		})
+	}
+}
+
+func TestAdoptOfUnknownOutcomeGivesBack(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		p, ctx, name := s.Proxy(t), context.Background(), redistest.ID()
+		c := p.Client(t, func(o *redis.Options) { o.MaxRetries = -1 })
+		l, err := lock.New(c, &lock.Options{NoRenew: true})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		m := l.Mutex(name)
+		lease, err := m.TryLock(ctx)
+		require.NoError(t, err)
+		_, err = m.Adopt(ctx, uuid.NewString())
+		require.ErrorIs(t, err, lock.ErrLost, "and the scripts are loaded")
+		p.CloseAfter(1, "evalsha", "eval")
+		_, err = m.Adopt(ctx, lease.Token())
+		require.Error(t, err)
+		require.NotErrorIs(t, err, lock.ErrLost)
+		redistest.Eventually(t, func() bool {
+			status, err := m.Status(ctx)
+			return err == nil && status.Owner == lease.Token()
+		}, "the token has the lock again")
+		adopted, err := m.Adopt(ctx, lease.Token())
+		require.NoError(t, err)
+		require.NoError(t, adopted.Release(ctx))
+	})
+}
+
+func TestFenceKeyOfAnotherType(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx, name := s.Client(t), context.Background(), redistest.ID()
+		l, err := lock.New(c, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		m, fence := l.Mutex(name), "{lock:"+name+"}~f"
+		t.Cleanup(func() { c.Del(ctx, fence) })
+		require.NoError(t, c.RPush(ctx, fence, "theirs").Err())
+		_, err = m.TryLock(ctx)
+		require.ErrorContains(t, err, fence)
+		require.NotErrorIs(t, err, lock.ErrNotAcquired)
+		require.Zero(t, c.Exists(ctx, "lock:"+name).Val(), "nobody has the lock")
+		require.Equal(t, []string{"theirs"}, c.LRange(ctx, fence, 0, -1).Val())
+
+		require.NoError(t, c.Set(ctx, "lock:"+name, "owner", time.Minute).Err())
+		_, err = m.Adopt(ctx, "owner")
+		require.ErrorContains(t, err, fence)
+		require.Equal(t, "owner", c.Get(ctx, "lock:"+name).Val(), "its holder keeps it")
+		c.Del(ctx, "lock:"+name)
+	})
+}
+
+func TestAnExpiryTakenAwayIsPutBack(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx, name := s.Client(t), context.Background(), redistest.ID()
+		l, err := lock.New(c, &lock.Options{NoRenew: true})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		lease, err := l.Mutex(name).TryLock(ctx)
+		require.NoError(t, err)
+		require.NoError(t, c.Persist(ctx, "lock:"+name).Err())
+		require.NoError(t, lease.Extend(ctx, time.Second))
+		require.Greater(t, c.PTTL(ctx, "lock:"+name).Val(), time.Duration(0))
+		require.NoError(t, lease.Release(ctx))
+	})
+}
+
+func TestLengthsBeyondTimeAreRefused(t *testing.T) {
+	t.Parallel()
+	c, ctx := redistest.Mini(t).Client(t), context.Background()
+	_, err := lock.New(c, &lock.Options{TTL: math.MaxInt64})
+	require.ErrorContains(t, err, "TTL")
+	_, err = lock.New(c, &lock.Options{Prefix: "a}b:"})
+	require.ErrorContains(t, err, "Prefix")
+	l, err := lock.New(c, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	_, err = l.Mutex("x").WithTTL(250 * 365 * 24 * time.Hour).TryLock(ctx)
+	require.ErrorContains(t, err, "TTL")
+	lease, err := l.Mutex("x").TryLock(ctx)
+	require.NoError(t, err)
+	require.ErrorContains(t, lease.Extend(ctx, math.MaxInt64), "TTL")
+	require.True(t, lease.Held())
+	require.NoError(t, lease.Release(ctx))
+}
