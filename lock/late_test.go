@@ -240,3 +240,44 @@ func TestLengthsBeyondTimeAreRefused(t *testing.T) {
 	require.True(t, lease.Held())
 	require.NoError(t, lease.Release(ctx))
 }
+
+// An attempt that fails is given up in the background. The waiter that goes on must not lose the lock by that.
+func TestAWaiterThatGoesOnKeepsWhatItGets(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, p, ctx, name := s.Client(t), s.Proxy(t), context.Background(), redistest.ID()
+		l, err := lock.New(c, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		lease, err := l.Mutex(name).TryLock(ctx)
+		require.NoError(t, err)
+
+		o := p.Client(t).Options()
+		ring := redis.NewRing(&redis.RingOptions{ // on which waiters poll
+			Addrs: map[string]string{"a": o.Addr}, DB: o.DB, HeartbeatFrequency: time.Hour,
+		})
+		t.Cleanup(func() { _ = ring.Close() })
+		polling, err := lock.New(ring, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = polling.Close() })
+		n := redistest.Count(ring)
+		got := make(chan *lock.Lease, 1)
+		go func() {
+			w, _ := polling.Mutex(name).Lock(ctx)
+			got <- w
+		}()
+		redistest.Eventually(t, func() bool { return n.Trips() >= 3 }, "it polls")
+		p.CloseBefore(4, "evalsha", "eval") // one attempt and its repetitions
+		redistest.Eventually(t, func() bool { return p.Hits() == 4 }, "the fault is over")
+		trips := n.Trips()
+		require.NoError(t, lease.Release(ctx))
+		w := <-got
+		require.NotNil(t, w)
+		// The attempt that failed is given up by three releases.
+		redistest.Eventually(t, func() bool { return n.Trips() >= trips+3 }, "it was given up")
+		status, err := l.Mutex(name).Status(ctx)
+		require.NoError(t, err)
+		require.Equal(t, w.Token(), status.Owner)
+		require.NoError(t, w.Release(ctx))
+	})
+}

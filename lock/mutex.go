@@ -76,7 +76,7 @@ func (m *Mutex) lock(ctx context.Context) (*Lease, int, error) {
 		}
 		return m.wait(ctx, nil)
 	}
-	lease, held, err := m.attempt(ctx, uuid.NewString())
+	lease, held, err := m.attempt(ctx)
 	if held == nil {
 		return lease, 1, err
 	}
@@ -92,7 +92,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	if m.locker.nodes != nil {
 		lease, held, err = m.attemptQuorum(ctx)
 	} else {
-		lease, held, err = m.attempt(ctx, uuid.NewString())
+		lease, held, err = m.attempt(ctx)
 	}
 	if held != nil {
 		err = held
@@ -100,12 +100,14 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	return m.acquired(ctx, began, 1, lease, err)
 }
 
-// attempt asks once for the lock: a lease, or who has it, or an error.
-func (m *Mutex) attempt(ctx context.Context, token string) (*Lease, *HeldError, error) {
+// attempt asks once for the lock: a lease, or who has it, or an error. Its token is never used again, so that what it may
+// have taken can be given up in the background, however late.
+func (m *Mutex) attempt(ctx context.Context) (*Lease, *HeldError, error) {
 	const op = "acquire"
 	if err := m.ready(ctx); err != nil {
 		return nil, nil, failed(ctx, op, m.name, err)
 	}
+	token := uuid.NewString()
 	member, sent := any(token), time.Now()
 	reply, err := acquireScript.StringsOf(ctx, m.locker.client, script.AnyLength, m.fenceKeys(),
 		member, m.millis, m.locker.retention)
@@ -122,8 +124,9 @@ func (m *Mutex) attempt(ctx context.Context, token string) (*Lease, *HeldError, 
 		}
 		return nil, held, nil
 	}
-	lease, err := m.lease(ctx, token, member, reply, sent)
+	lease, err := m.lease(token, member, reply, sent)
 	if err != nil {
+		m.cleanup(ctx, member, "")
 		return nil, nil, failed(ctx, op, m.name, err)
 	}
 	return lease, nil, nil
@@ -140,20 +143,18 @@ func (m *Mutex) newLease(token string, member any, fence int64) *Lease {
 }
 
 // lease begins the lease that a script granted to token with the fence in reply.
-func (m *Mutex) lease(ctx context.Context, token string, member any, reply []string, sent time.Time) (*Lease, error) {
+func (m *Mutex) lease(token string, member any, reply []string, sent time.Time) (*Lease, error) {
 	fence, err := int64(0), error(nil)
 	if len(reply) != 1 {
 		err = fmt.Errorf("script answered %d values, not 1", len(reply))
 	} else {
 		fence, err = strconv.ParseInt(reply[0], 10, 64)
 	}
-	var lease *Lease
-	if err == nil {
-		lease = m.newLease(token, member, fence)
-		err = lease.begin(sent, m.ttl)
-	}
 	if err != nil {
-		m.cleanup(ctx, member, "")
+		return nil, err
+	}
+	lease := m.newLease(token, member, fence)
+	if err := lease.begin(sent, m.ttl); err != nil {
 		return nil, err
 	}
 	return lease, nil
@@ -194,8 +195,9 @@ func (m *Mutex) adopt(ctx context.Context, token string) (*Lease, error) {
 	if len(reply) == 0 {
 		return nil, failed(ctx, op, m.name, ErrLost)
 	}
-	lease, err := m.lease(ctx, own, own, reply, sent)
+	lease, err := m.lease(own, own, reply, sent)
 	if err != nil {
+		m.cleanup(ctx, own, "")
 		return nil, failed(ctx, op, m.name, err)
 	}
 	return lease, nil

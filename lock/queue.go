@@ -305,7 +305,7 @@ func (q *line) look(ctx context.Context, w *waiter, member string, alive time.Du
 	ctx, cancel := context.WithTimeout(ctx, max(w.mutex.ttl, time.Second))
 	defer cancel()
 	if q.ear.deaf() {
-		lease, held, err := w.mutex.attempt(ctx, w.token)
+		lease, held, err := w.mutex.attempt(ctx)
 		return lease, q.saw(held), 0, err
 	}
 	m, sent := w.mutex, time.Now()
@@ -322,7 +322,7 @@ func (q *line) look(ctx context.Context, w *waiter, member string, alive time.Du
 		}
 		return nil, q.saw(held), fence, nil
 	}
-	lease, err := m.lease(ctx, w.token, w.token, reply, sent)
+	lease, err := m.lease(w.token, w.token, reply, sent)
 	if err != nil {
 		return nil, nil, 0, failed(ctx, "acquire", m.name, err)
 	}
