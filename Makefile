@@ -1,4 +1,4 @@
-.PHONY: test race long bench fuzz lint screenshot ci
+.PHONY: test race long bench fuzz lint screenshot demos ci
 
 test: ## the whole suite; what needs redis-server uses it when it is installed
 	go test ./...
@@ -26,6 +26,9 @@ lint:
 
 screenshot: ## the picture that the README shows; needs chromium
 	cd internal/e2e && REDISPATTERNS_SCREENSHOT=$(CURDIR)/docs/live.png go test -count=1 -run='^TestScreenshot$$' .
+
+demos: ## the examples' demo.sh, in containers; needs Docker with Compose, and pulls no image
+	.ci/demos
 
 ci: ## all that must hold before a change lands
 	.ci/run
