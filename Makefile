@@ -1,4 +1,4 @@
-.PHONY: test race long bench fuzz lint ci
+.PHONY: test race long bench fuzz lint screenshot demos ci
 
 test: ## the whole suite; what needs redis-server uses it when it is installed
 	go test ./...
@@ -23,6 +23,12 @@ lint:
 	test -z "$$(gofmt -l .)"
 	go vet ./...
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+
+screenshot: ## the picture that the README shows; needs chromium
+	cd internal/e2e && REDISPATTERNS_SCREENSHOT=$(CURDIR)/docs/live.png go test -count=1 -run='^TestScreenshot$$' .
+
+demos: ## the examples' demo.sh, in containers; needs Docker with Compose, and pulls no image
+	.ci/demos
 
 ci: ## all that must hold before a change lands
 	.ci/run

@@ -4,6 +4,7 @@ package app
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -17,8 +18,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Main runs an example until it ends or the process is told to stop by SIGINT or SIGTERM.
+// Main runs an example until it ends or the process is told to stop by SIGINT or SIGTERM. With the flag -health it asks
+// the one that already runs on ADDR whether it answers, which a container's healthcheck does where there is no shell.
 func Main(run func(ctx context.Context, out io.Writer) error) {
+	health := flag.Bool("health", false, "exit with 0 if the server on ADDR answers, else with 1")
+	flag.Parse()
+	if *health {
+		run = healthy
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Stdout); err != nil {
@@ -69,13 +76,13 @@ func Getenv(name, otherwise string) string {
 }
 
 // Serve answers on addr until ctx ends, and then lets the requests under way finish, for at most five seconds. It first
-// writes where it listens to out, as "<name> listens on http://…".
+// writes where it listens to out, as "<name> listens on http://…". GET /health is answered here.
 func Serve(ctx context.Context, out io.Writer, name, addr string, handler http.Handler) error {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: withHealth(handler), ReadHeaderTimeout: 5 * time.Second}
 	stopped := make(chan error, 1)
 	stopping := context.AfterFunc(ctx, func() {
 		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
