@@ -1,4 +1,5 @@
-// Package lock lets one process at a time do something, on any number of machines: a mutex in Redis.
+// Package lock lets one process at a time do something, on any number of machines: a mutex in Redis, and with it a
+// read-write lock and a semaphore.
 //
 // A lock is a String in Redis, named after the resource ("lock:order:12345"), which holds the token of its owner and expires:
 // a holder that crashes blocks the others for Options.TTL. While the holder lives, its lease is renewed in the background.
@@ -9,7 +10,9 @@
 //		return ship(ctx, order, lease.Fence())
 //	})
 //
-// [Mutex.TryLock] does not wait. What is acquired is a [Lease], which ends with [Lease.Release], from any goroutine.
+// [Mutex.TryLock] does not wait. What is acquired is a [Lease], which ends with [Lease.Release], from any goroutine. Who waits
+// is served in turn: a release hands the lock to the waiter that is next. [Locker.RWMutex] lets readers in together,
+// [Locker.Semaphore] a number of holders, and [NewQuorum] spreads a mutex over independent servers.
 //
 // # What a lock with a lease cannot do
 //

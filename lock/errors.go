@@ -14,6 +14,8 @@ var (
 	ErrNotAcquired = errors.New("lock: not acquired")
 	// ErrLost says that this lease is not held any more: it lapsed, or somebody took the lock away.
 	ErrLost = errors.New("lock: lost")
+	// ErrNotReplicated says that fewer replicas than Options.Replicas confirmed an acquisition, which was released again.
+	ErrNotReplicated = errors.New("lock: not replicated")
 	// ErrNoQuorum says that too few nodes of a quorum answered; errors.As finds the *NodeError of each that failed.
 	ErrNoQuorum = errors.New("lock: no quorum")
 	// ErrUnknown, of ForceUnlock alone, says that it was sent and no reply came.

@@ -49,8 +49,14 @@ func (l *Locker) observe(ctx context.Context, e Event) {
 	}
 }
 
-// acquired reports the outcome of a call that was to get a lease.
+// acquired ends a call that was to get a lease: replicas confirm it, if they must, and the outcome is reported.
 func (m *Mutex) acquired(ctx context.Context, began time.Time, attempts int, lease *Lease, err error) (*Lease, error) {
+	if err == nil && m.locker.opts.Replicas > 0 {
+		if failure := lease.replicated(ctx); failure != nil {
+			_ = lease.Release(ctx)
+			lease, err = nil, failed(ctx, "acquire", m.name, failure)
+		}
+	}
 	if m.locker.opts.Observe != nil {
 		e := Event{Kind: Acquired, Name: m.name, Waited: time.Since(began), Attempts: attempts, Err: err}
 		if err != nil {
@@ -66,13 +72,11 @@ func (m *Mutex) acquired(ctx context.Context, began time.Time, attempts int, lea
 
 // observe reports what happens to a lease, with the values of the context in which it was acquired.
 func (l *Lease) observe(kind EventKind, err error) {
-	if l.locker.opts.Observe == nil {
-		return
+	acquired := l.observed.Load()
+	if l.locker.opts.Observe == nil || acquired == nil {
+		return // of an acquisition that was not reported
 	}
-	ctx := context.Background()
-	if acquired := l.observed.Load(); acquired != nil {
-		ctx = context.WithoutCancel(*acquired)
-	}
+	ctx := context.WithoutCancel(*acquired)
 	e := Event{Kind: kind, Name: l.mutex.name, Err: err}
 	if kind != Renewed {
 		e.Held = time.Since(l.began)

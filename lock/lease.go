@@ -33,7 +33,7 @@ type Lease struct {
 	mutex  *Mutex
 	locker *Locker
 	token  string
-	member string // what stands in Redis: the token, and before it what a reader's or permit's member begins with
+	member any // what stands in Redis, boxed once: the token, and before it what a reader's or permit's member begins with
 	fence  int64
 	began  time.Time
 

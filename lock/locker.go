@@ -55,6 +55,9 @@ func New(client redispatterns.Client, opts *Options) (*Locker, error) {
 	}
 	l.closing, l.close = context.WithCancel(context.Background())
 	l.hub = newHub(l)
+	if o.Replicas > 0 && !l.canWait() {
+		return nil, fmt.Errorf("lock: new: Replicas needs a *redis.Client or a client with MasterForKey, not %T: %w", client, ErrUnsupported)
+	}
 	l.renewer.init(l)
 	return l, nil
 }
@@ -113,7 +116,7 @@ func (l *Locker) run(f func()) bool {
 
 // cleanup gives up what an acquisition that failed may have taken: its context ended, or no reply came. It is sent again
 // where the token has nothing yet, since the acquisition may still be on its way.
-func (m *Mutex) cleanup(ctx context.Context, token, waiter string) {
+func (m *Mutex) cleanup(ctx context.Context, member any, waiter string) {
 	l := m.locker
 	if l.nodes != nil {
 		return // a quorum's nodes are each cleaned up after
@@ -128,7 +131,7 @@ func (m *Mutex) cleanup(ctx context.Context, token, waiter string) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(m.ttl, time.Second)) // then it has lapsed
 		defer cancel()
 		_ = script.Cleanup(ctx, func(ctx context.Context) error {
-			n, err := releaseScript.IntOf(ctx, l.client, m.keys(), token, l.retention, waiter)
+			n, err := releaseScript.IntOf(ctx, l.client, m.keys(), member, l.retention, waiter)
 			if err == nil && n == 0 {
 				err = errNothingYet
 			}

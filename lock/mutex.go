@@ -106,12 +106,12 @@ func (m *Mutex) attempt(ctx context.Context, token string) (*Lease, *HeldError, 
 	if err := m.ready(ctx); err != nil {
 		return nil, nil, failed(ctx, op, m.name, err)
 	}
-	sent := time.Now()
+	member, sent := any(token), time.Now()
 	reply, err := acquireScript.StringsOf(ctx, m.locker.client, script.AnyLength, m.fenceKeys(),
-		token, m.millis, m.locker.retention)
+		member, m.millis, m.locker.retention)
 	if err != nil {
 		if !redis.HasErrorPrefix(err, "WRONGTYPE") {
-			m.cleanup(ctx, token, "")
+			m.cleanup(ctx, member, "")
 		}
 		return nil, nil, failed(ctx, op, m.name, err)
 	}
@@ -122,7 +122,7 @@ func (m *Mutex) attempt(ctx context.Context, token string) (*Lease, *HeldError, 
 		}
 		return nil, held, nil
 	}
-	lease, err := m.lease(ctx, token, reply, sent)
+	lease, err := m.lease(ctx, token, member, reply, sent)
 	if err != nil {
 		return nil, nil, failed(ctx, op, m.name, err)
 	}
@@ -135,12 +135,12 @@ func (m *Mutex) held(reply []string) (*HeldError, error) {
 	return &HeldError{Name: m.name, Owner: reply[0], TTL: time.Duration(max(left, 0)) * time.Millisecond}, err
 }
 
-func (m *Mutex) newLease(token string, fence int64) *Lease {
-	return &Lease{mutex: m, locker: m.locker, token: token, member: token, fence: fence}
+func (m *Mutex) newLease(token string, member any, fence int64) *Lease {
+	return &Lease{mutex: m, locker: m.locker, token: token, member: member, fence: fence}
 }
 
 // lease begins the lease that a script granted to token with the fence in reply.
-func (m *Mutex) lease(ctx context.Context, token string, reply []string, sent time.Time) (*Lease, error) {
+func (m *Mutex) lease(ctx context.Context, token string, member any, reply []string, sent time.Time) (*Lease, error) {
 	fence, err := int64(0), error(nil)
 	if len(reply) != 1 {
 		err = fmt.Errorf("script answered %d values, not 1", len(reply))
@@ -149,11 +149,11 @@ func (m *Mutex) lease(ctx context.Context, token string, reply []string, sent ti
 	}
 	var lease *Lease
 	if err == nil {
-		lease = m.newLease(token, fence)
+		lease = m.newLease(token, member, fence)
 		err = lease.begin(sent, m.ttl)
 	}
 	if err != nil {
-		m.cleanup(ctx, token, "")
+		m.cleanup(ctx, member, "")
 		return nil, err
 	}
 	return lease, nil
@@ -186,7 +186,7 @@ func (m *Mutex) adopt(ctx context.Context, token string) (*Lease, error) {
 	if len(reply) == 0 {
 		return nil, failed(ctx, op, m.name, ErrLost)
 	}
-	lease, err := m.lease(ctx, own, reply, sent)
+	lease, err := m.lease(ctx, own, own, reply, sent)
 	if err != nil {
 		return nil, failed(ctx, op, m.name, err)
 	}

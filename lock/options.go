@@ -20,6 +20,13 @@ type Options struct {
 	MaxHold time.Duration
 	// PollInterval is the longest pause between two looks of a waiter. Defaults to 1s.
 	PollInterval time.Duration
+	// Replicas is how many replicas must confirm an acquisition (WAIT), which then costs a round trip more; where fewer do, it is
+	// released again and the error is ErrNotReplicated. It makes it unlikely that a failover loses the lock, and no more:
+	// another replica may be promoted. It needs a *redis.Client, or a client with MasterForKey as *redis.ClusterClient. Defaults
+	// to 0.
+	Replicas int
+	// ReplicaTimeout is how long to wait for them. It must be shorter than the client's ReadTimeout. Defaults to 100ms.
+	ReplicaTimeout time.Duration
 	// FenceRetention is how long a name's fencing counter outlives its last use. It should exceed the longest pause of a
 	// holder that is to be recognised as late. Defaults to 24h.
 	FenceRetention time.Duration
@@ -43,6 +50,7 @@ func (o *Options) withDefaults() (Options, error) {
 	}{
 		{"TTL", &c.TTL, 10 * time.Second},
 		{"PollInterval", &c.PollInterval, time.Second},
+		{"ReplicaTimeout", &c.ReplicaTimeout, 100 * time.Millisecond},
 		{"FenceRetention", &c.FenceRetention, 24 * time.Hour},
 	} {
 		if *d.value == 0 {
@@ -55,6 +63,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if c.MaxHold < 0 {
 		return c, fmt.Errorf("MaxHold is %v, and must not be negative", c.MaxHold)
+	}
+	if c.Replicas < 0 {
+		return c, fmt.Errorf("Replicas is %d, and must not be negative", c.Replicas)
 	}
 	return c, nil
 }

@@ -232,7 +232,7 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	t.Logf("%d acquisitions by %d processes", total, len(all))
-	require.Greater(t, total, 50)
+	require.Greater(t, total, 10)
 }
 
 // spansOf reads what one process had; its last line may be cut off.

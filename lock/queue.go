@@ -311,7 +311,7 @@ func (q *line) look(ctx context.Context, w *waiter, member string, alive time.Du
 		}
 		return nil, q.saw(held), fence, nil
 	}
-	lease, err := m.lease(ctx, w.token, reply, sent)
+	lease, err := m.lease(ctx, w.token, w.token, reply, sent)
 	if err != nil {
 		return nil, nil, 0, failed(ctx, "acquire", m.name, err)
 	}
@@ -338,7 +338,7 @@ func (q *line) granted(w *waiter, message string, seen int64, answered time.Time
 	if err != nil || fence <= seen {
 		return nil
 	}
-	lease := w.mutex.newLease(w.token, fence)
+	lease := w.mutex.newLease(w.token, w.token, fence)
 	lease.granted = true
 	if lease.begin(answered, grant) != nil {
 		return nil // too late: a look tells

@@ -304,7 +304,7 @@ func TestLateGrantIsNone(t *testing.T) {
 	lease := mustLock(t, newLocker(t, c, nil).Mutex(name))
 	p := s.Proxy(t)
 	hole := newLocker(t, p.Client(t, func(o *redis.Options) { o.ReadTimeout = 10 * time.Second }), nil)
-	got := waiting(t, c, hole.Mutex(name).WithTTL(200*time.Millisecond), name, 1) // whose grant is 200 ms
+	got := waiting(t, c, hole.Mutex(name).WithTTL(800*time.Millisecond), name, 1) // whose grant is as long
 	p.BlackHole(true)
 	require.NoError(t, lease.Release(ctx))
 	require.NotEmpty(t, owner(t, c, name), "granted to the one in the hole")

@@ -25,6 +25,9 @@ func NewQuorum(opts *Options, nodes ...redispatterns.Client) (*Locker, error) {
 	if slices.Contains(nodes, nil) {
 		return nil, errors.New("lock: new quorum: a client is nil")
 	}
+	if opts != nil && opts.Replicas != 0 {
+		return nil, fmt.Errorf("lock: new quorum: Replicas: %w", ErrUnsupported)
+	}
 	l, err := New(nodes[0], opts)
 	if err != nil {
 		return nil, err
@@ -163,7 +166,7 @@ func (m *Mutex) attemptQuorum(ctx context.Context) (*Lease, *HeldError, error) {
 		}
 		return nil, nil, failed(ctx, op, m.name, t.err())
 	}
-	lease := m.newLease(token, 0)
+	lease := m.newLease(token, token, 0)
 	lease.answered = answered
 	if err := lease.begin(sent, m.ttl); err != nil {
 		return nil, nil, failed(ctx, op, m.name, err)

@@ -49,8 +49,7 @@ func (s *shared) attempt(ctx context.Context) (*Lease, *HeldError, error) {
 		return nil, nil, failed(ctx, op, m.name, err)
 	}
 	token, sent := uuid.NewString(), time.Now()
-	lease := m.newLease(token, 0)
-	lease.member = s.kind + token
+	lease := m.newLease(token, s.kind+token, 0)
 	reply, err := shareScript.StringsOf(ctx, m.locker.client, script.AnyLength, m.shareKeys(),
 		lease.member, m.millis, s.kind, s.permits)
 	switch {

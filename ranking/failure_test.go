@@ -23,7 +23,7 @@ var lost = map[string]func(p *redistest.Proxy, n int, names ...string){
 // lossy is a client through a proxy that takes no busy server for a lost reply.
 func lossy(t *testing.T, p *redistest.Proxy) *redis.Client {
 	t.Helper()
-	return p.Client(t, func(o *redis.Options) { o.ReadTimeout = 400 * time.Millisecond })
+	return p.Client(t, func(o *redis.Options) { o.ReadTimeout = 300 * time.Millisecond })
 }
 
 func TestLostReplies(t *testing.T) {
@@ -41,13 +41,13 @@ func TestLostReplies(t *testing.T) {
 					return got.Score
 				}
 
-				lose(p, 2, "zadd")
+				lose(p, 1, "zadd")
 				u, err := b.Set(background, "alice", 30)
 				require.NoError(t, err)
 				require.Equal(t, standing(1, "alice", 30, 2), u.Standing)
-				require.Equal(t, 2, p.Hits())
+				require.Equal(t, 1, p.Hits())
 
-				lose(p, 2, "zadd")
+				lose(p, 1, "zadd")
 				u, err = b.Best(background, "bob", 40)
 				require.NoError(t, err)
 				require.Equal(t, standing(1, "bob", 40, 2), u.Standing)
@@ -57,19 +57,19 @@ func TestLostReplies(t *testing.T) {
 					_, err = direct.Increment(background, "alice", delta) // the script is loaded
 					require.NoError(t, err)
 					fill(t, direct, scored{"alice", 30})
-					lose(p, 2, command)
+					lose(p, 1, command)
 					_, err = b.Increment(background, "alice", delta)
 					require.ErrorIs(t, err, ranking.ErrUnknown)
 					require.NotErrorIs(t, err, ranking.ErrNotFound)
-					require.Equal(t, 1, p.Hits(), "sent once")
-					if how == "dropped" {
+					require.LessOrEqual(t, p.Hits(), 1, "sent once")
+					if how == "dropped" && p.Hits() == 1 {
 						redistest.Eventually(t, func() bool { return score("alice") == 30+delta }, "counted once")
 					} else { // the proxy may close before it has passed a pipeline on
 						require.Contains(t, []float64{30, 30 + delta}, score("alice"), "counted once, or not at all")
 					}
 				}
 
-				lose(p, 2, "zrem")
+				lose(p, 1, "zrem")
 				_, err = b.Remove(background, "bob")
 				require.NoError(t, err)
 				n, err := direct.Count(background)
@@ -77,13 +77,58 @@ func TestLostReplies(t *testing.T) {
 				require.EqualValues(t, 1, n)
 
 				for _, command := range []string{"zscore", "zrevrange", "zcard"} {
-					lose(p, 2, command)
+					lose(p, 1, command)
 					require.NoError(t, map[string]func() error{
 						"zscore":    func() error { _, err := b.Get(background, "alice"); return err },
 						"zrevrange": func() error { _, err := b.Top(background, 1); return err },
 						"zcard":     func() error { _, err := b.Count(background); return err },
 					}[command](), "a read is sent again")
-					require.Equal(t, 2, p.Hits())
+					require.Equal(t, 1, p.Hits())
+				}
+			})
+		}
+	})
+}
+
+// The same on every kind of board, with whatever commands or script it needs.
+func TestLostRepliesOfEveryKind(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		for kind, opts := range kinds(s, t) {
+			t.Run(kind, func(t *testing.T) {
+				t.Parallel()
+				p := s.Proxy(t)
+				b, direct := boardsOfOneName(t, lossy(t, p), s.Client(t), opts)
+				for _, op := range of(kind) { // loads the scripts
+					fill(t, direct, scored{"alice", 10})
+					require.NoError(t, op.do(background, direct))
+				}
+				better := map[bool]float64{true: 3, false: 30}[kind == "ascending"]
+				for _, lose := range lost {
+					fill(t, direct, scored{"alice", 10}, scored{"bob", 20})
+					same := func(u ranking.Update, err error) {
+						t.Helper()
+						require.NoError(t, err)
+						got, err := direct.Get(background, u.Member)
+						require.NoError(t, err)
+						require.Equal(t, got, u.Standing)
+					}
+					lose(p, 1)
+					same(b.Set(background, "alice", 12))
+					lose(p, 1)
+					same(b.Best(background, "alice", better))
+					lose(p, 1)
+					_, err := b.SetMany(background, ranking.MemberScore{Member: "alice", Score: 7}, ranking.MemberScore{Member: "bob", Score: 7})
+					require.NoError(t, err)
+					lose(p, 1)
+					_, err = b.Remove(background, "bob")
+					require.NoError(t, err)
+					p.DropReplies(1)
+					_, err = b.Increment(background, "alice", 5)
+					require.ErrorIs(t, err, ranking.ErrUnknown)
+					redistest.Eventually(t, func() bool { got, _ := direct.Get(background, "alice"); return got.Score == 12 }, "counted once")
+					all := ranks(t, direct)
+					require.Equal(t, map[string]int64{"alice": 1}, all)
 				}
 			})
 		}

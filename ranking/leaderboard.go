@@ -8,6 +8,15 @@
 // A board is one sorted set, ranking:<name>, with members and scores as redis-cli shows them. Ranks begin with 1, and a
 // member that is not there is [ErrNotFound], never rank 0 or score 0.
 //
+// [NewWindows] keeps a board per hour, day, week or month beside the one of all time, and writes to all of them at once.
+// [NewSharded] spreads a board that is too large for one node. [Leaderboard.Watch] shows the top as it changes.
+//
+// # Ties
+//
+// How equal scores rank is an option: [Ordinal] (1 2 3 4, by name), which is the fastest; [Competition] (1 2 2 4), where a
+// rank depends on the score alone, as in sports; [Dense] (1 2 2 3); and [EarliestFirst] (1 2 3 4), where who reached the score
+// first is ahead. All reads and all writes of a board agree on every member's rank.
+//
 // # Scores
 //
 // Scores are float64, stored and read back bit for bit; a negative zero is stored as 0. NaN and infinities are [ErrScore],
@@ -17,7 +26,8 @@
 // # Failure
 //
 // Set and Best may be sent again by go-redis when a reply is lost, with the same result. An Increment is sent once: if no
-// reply comes, the error is [ErrUnknown]. Redis being down is an error that wraps what go-redis reported.
+// reply comes, the error is [ErrUnknown]. [Leaderboard.IncrementOnce] names the operation, counts it once however often it is
+// sent, and may always be repeated. Redis being down is an error that wraps what go-redis reported.
 package ranking
 
 import (
@@ -71,6 +81,10 @@ func newBoard(client redispatterns.Client, name string, opts *Options) (*Leaderb
 	var o Options
 	if opts != nil {
 		o = *opts
+	}
+	if o.Earliest != nil {
+		e := *o.Earliest
+		o.Earliest = &e
 	}
 	if err := o.complete(); err != nil {
 		return nil, err

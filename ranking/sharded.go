@@ -36,12 +36,12 @@ type sharded struct {
 // The first write records the number of shards, and a Leaderboard with another is refused with ErrUnsupported. A name may
 // not have a {tag}, as the shards have their own. There are at most 1024.
 //
-// Set takes one round trip, or two with a TTL; Increment, IncrementOnce, Best and Get take two, Around three, Clear,
-// SetMany and BestMany one per shard and one, and a process' first write one more; Top, Page and ByScore read that many rows of every
+// Set takes one round trip, or two with a TTL; Increment, IncrementOnce, Best and Get take two, Around three, All,
+// SetMany and BestMany one per shard and one, Clear one per shard and two, and a process' first write one more; Top, Page and ByScore read that many rows of every
 // shard. Reads are no snapshot: shards are read one after the other, so a rank can be off by writes of that moment. If
 // the second round trip fails after the first has written, the Update has Score and Changed, and Rank and Total are 0,
-// beside the error. Beyond a depth of 1000, Top, Page, Around and ByScore are ErrTooDeep. Range, GetMany, MaxSize, Trim and
-// Merge do not exist here: ErrUnsupported.
+// beside the error. Beyond a depth of 1000, Top, Page, Around and ByScore are ErrTooDeep. Range, GetMany, Trim and Merge do
+// not exist here: ErrUnsupported.
 func NewSharded(client redispatterns.Client, name string, shards int, opts *Options) (*Leaderboard, error) {
 	b, err := newSharded(client, name, shards, opts)
 	if err != nil {
@@ -134,6 +134,13 @@ func (s *sharded) renew(ctx context.Context, b *Leaderboard) redis.Cmder {
 
 func (s *sharded) recorded(ctx context.Context) *redis.StringCmd {
 	return redis.NewStringCmd(ctx, "get", s.record)
+}
+
+// check is for operations that ask the shards one by one.
+func (s *sharded) check(ctx context.Context, b *Leaderboard) error {
+	get := s.recorded(ctx)
+	_ = b.client.Process(ctx, get)
+	return s.verify(get)
 }
 
 func (s *sharded) verify(get *redis.StringCmd) error {
@@ -268,6 +275,9 @@ func (s *sharded) many(ctx context.Context, b *Leaderboard, v verb, scores []Mem
 }
 
 func (s *sharded) remove(ctx context.Context, b *Leaderboard, members []string) (int64, error) {
+	if err := s.claim(ctx, b); err != nil {
+		return 0, err
+	}
 	cmds := make([]*redis.IntCmd, len(members))
 	record := s.recorded(ctx)
 	_, _ = b.client.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -286,12 +296,15 @@ func (s *sharded) remove(ctx context.Context, b *Leaderboard, members []string) 
 
 // clear removes the record last, so that no other number of shards begins beside what is left of this one.
 func (s *sharded) clear(ctx context.Context, b *Leaderboard) error {
+	if err := s.check(ctx, b); err != nil {
+		return err
+	}
+	s.claimed.Store(false)
 	for _, home := range s.homes {
 		if err := home.Clear(ctx); err != nil {
 			return err
 		}
 	}
-	s.claimed.Store(false)
 	_, err := b.int(ctx, "unlink", s.record)
 	return err
 }

@@ -174,6 +174,10 @@ func (s *sharded) all(ctx context.Context, b *Leaderboard) iter.Seq2[Entry, erro
 			Entry
 			next func() (Entry, error, bool)
 		}
+		if err := s.check(ctx, b); err != nil {
+			yield(Entry{}, b.wrap("all", err))
+			return
+		}
 		var heads []head
 		for _, home := range s.homes {
 			next, stop := iter.Pull2(home.All(ctx))

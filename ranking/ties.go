@@ -13,7 +13,7 @@ import (
 type Ties uint8
 
 const (
-	DefaultTies   Ties = iota // Ordinal
+	DefaultTies   Ties = iota // Ordinal; Competition on a sharded board
 	Ordinal                   // 1 2 3 4, in Redis' own order (ZREVRANK, ZRANK); the fastest
 	Competition               // 1 2 2 4, a rank is a function of the score alone
 	Dense                     // 1 2 2 3, the number of better scores; a second sorted set has each score once

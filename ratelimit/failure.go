@@ -37,7 +37,6 @@ type guard struct {
 	timeout time.Duration // negative: as long as the client takes
 	obeys   bool          // the client ends a call with its context
 	base    time.Time
-	timers  sync.Pool
 	alarms  sync.Pool
 	parked  atomic.Int64
 
@@ -51,11 +50,7 @@ func newGuard(timeout time.Duration) *guard {
 	if timeout == 0 {
 		timeout = defaultTimeout
 	}
-	return &guard{timeout: timeout, base: time.Now(), timers: sync.Pool{New: func() any {
-		t := time.NewTimer(time.Hour)
-		t.Stop()
-		return t
-	}}}
+	return &guard{timeout: timeout, base: time.Now()}
 }
 
 // take asks the algorithm, for as long as the timeout and ctx allow, and not at all while Redis is known not to answer.
@@ -165,11 +160,8 @@ func (g *guard) client(c redispatterns.Client) redispatterns.Client {
 	return c
 }
 
-// call is a decision under way, and its context: that of the caller, with an earlier deadline.
+// call is a decision under way in a goroutine of its own.
 type call struct {
-	context.Context
-	deadline time.Time
-
 	limiter *Limiter
 	id      string
 	limits  []Limit
@@ -181,58 +173,13 @@ type call struct {
 	over   atomic.Bool // who sets it first: the call has ended, or the caller has gone
 }
 
-func (c *call) Deadline() (time.Time, bool) {
-	if d, ok := c.Context.Deadline(); ok && d.Before(c.deadline) {
-		return d, true
-	}
-	return c.deadline, true
-}
-
-func (c *call) run() {
-	c.result, c.err = c.limiter.algorithm.take(c, c.id, c.limits, c.n)
+func (c *call) run(ctx context.Context) {
+	c.result, c.err = c.limiter.takeNow(ctx, c.id, c.limits, c.n)
 	if c.over.CompareAndSwap(false, true) {
 		close(c.done)
 		return
 	}
 	c.limiter.guard.parked.Add(-1)
-}
-
-// takeAside runs the call in a goroutine of its own: a client of which nobody knows whether it ends a read with its context
-// cannot be left otherwise. Calls that were left are parked until the client gives them up: those
-// that are under way when Redis falls silent, and no more once there are maxParked.
-func (l *Limiter) takeAside(ctx context.Context, id string, limits []Limit, n int64) (Result, error) {
-	g := l.guard
-	if g.parked.Load() >= maxParked {
-		return Result{}, fmt.Errorf("%w: %d calls wait for Redis", ErrUnavailable, maxParked)
-	}
-	c := &call{
-		Context: ctx, deadline: time.Now().Add(g.timeout), limiter: l, id: id, limits: limits, n: n, done: make(chan struct{}),
-	}
-	go c.run()
-	t := g.timers.Get().(*time.Timer)
-	t.Reset(g.timeout)
-	defer func() {
-		t.Stop()
-		g.timers.Put(t)
-	}()
-	var err error
-	select {
-	case <-c.done:
-	case <-t.C:
-		err = fmt.Errorf("no reply within %v: %w", g.timeout, os.ErrDeadlineExceeded)
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	if err == nil || !c.leave() {
-		if c.err != nil {
-			return Result{}, unavailable(c.err, n > 0)
-		}
-		return c.result, nil
-	}
-	if n == 0 { // a look leaves nothing behind
-		return Result{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	return Result{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
 // leave parks the call, unless it has just ended.
@@ -244,6 +191,38 @@ func (c *call) leave() bool {
 	c.limiter.guard.parked.Add(-1)
 	<-c.done
 	return false
+}
+
+// takeAside runs the call in a goroutine of its own: a client of which nobody knows whether it ends a read with its context
+// cannot be left otherwise. Calls that were left are parked until the client gives them up: those that are under way when
+// Redis falls silent, and no more once there are maxParked.
+func (l *Limiter) takeAside(ctx context.Context, id string, limits []Limit, n int64) (Result, error) {
+	g := l.guard
+	if g.parked.Load() >= maxParked {
+		return Result{}, fmt.Errorf("%w: %d calls wait for Redis", ErrUnavailable, maxParked)
+	}
+	c := &call{limiter: l, id: id, limits: limits, n: n, done: make(chan struct{})}
+	bounded := g.bound(ctx)
+	go c.run(bounded)
+	var err error
+	select {
+	case <-c.done:
+	case <-bounded.done:
+		err = fmt.Errorf("no reply within %v: %w", g.timeout, os.ErrDeadlineExceeded)
+		if deadline, ok := ctx.Deadline(); ok && !bounded.at.Before(deadline) {
+			err = context.DeadlineExceeded // the caller's own
+		}
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err == nil || !c.leave() {
+		g.release(bounded)
+		return c.result, c.err
+	}
+	if n == 0 { // a look leaves nothing behind
+		return Result{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return Result{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
 // closed is an error while the circuit is open and it is not yet time to try.

@@ -43,6 +43,14 @@ func load(t *testing.T, c *redis.Client) {
 	}
 }
 
+func several(t *testing.T, c *redis.Client) *ratelimit.Limiter {
+	return must(t)(ratelimit.NewMulti(c, []ratelimit.Rule{
+		{Name: "a", Limit: ratelimit.PerMinute(5)},
+		{Name: "b", Limit: ratelimit.PerMinute(30), Algorithm: ratelimit.TokenBucket},
+		{Name: "f", Limit: ratelimit.PerMinute(5), Algorithm: ratelimit.FixedWindow},
+	}, calm))
+}
+
 func TestFixtureIsRead(t *testing.T) {
 	t.Parallel()
 	s := at(t)
@@ -63,6 +71,9 @@ func TestFixtureIsRead(t *testing.T) {
 	require.Equal(t, 6*time.Second, peek(t, bucket, "user42").ResetAfter)
 	odd := must(t)(ratelimit.NewTokenBucket(c, ratelimit.PerSecond(7), &ratelimit.Options{Timeout: -1, Name: "api"}))
 	require.EqualValues(t, 4, peek(t, odd, "user42").Remaining)
+	for i, remaining := range []int64{4, 29, 4} {
+		require.Equal(t, remaining, peek(t, several(t, c), "user42").Rules[i].Remaining)
+	}
 	require.Equal(t, 428572*time.Microsecond, peek(t, odd, "user42").ResetAfter)
 }
 
@@ -89,6 +100,7 @@ func TestFixtureIsWhatIsWritten(t *testing.T) {
 	}
 	take(t, must(t)(ratelimit.NewTokenBucket(c, ratelimit.PerMinute(30), calm)), "user42", 3)
 	take(t, must(t)(ratelimit.NewTokenBucket(c, ratelimit.PerSecond(7), &ratelimit.Options{Timeout: -1, Name: "api"})), "user42", 3)
+	take(t, several(t, c), "user42", 1)
 	require.Equal(t, dump(t, want.Client(t)), dump(t, c))
 }
 
@@ -106,6 +118,8 @@ func dump(t *testing.T, c *redis.Client) map[string]string {
 			for _, e := range c.ZRangeWithScores(ctx, key, 0, -1).Val() {
 				value += fmt.Sprintf("%.0f %s, ", e.Score, logged.ReplaceAllString(e.Member.(string), "number $1"))
 			}
+		case "hash":
+			value = fmt.Sprint(c.HGetAll(ctx, key).Val())
 		default:
 			value = kind
 		}

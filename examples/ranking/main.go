@@ -2,7 +2,7 @@
 //
 //	curl -d '{"player":"alice","score":1500}' localhost:8083/ranking/score
 //	curl -d '{"player":"carol","delta":200}' localhost:8083/ranking/increment
-//	curl localhost:8083/ranking?top=3
+//	curl 'localhost:8083/ranking?top=3'
 //	curl localhost:8083/ranking/player/alice
 package main
 
@@ -33,7 +33,7 @@ func run(ctx context.Context, out io.Writer) error {
 	s := server{board}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ranking", s.top)
-	mux.HandleFunc("GET /ranking/player/{name}", s.player)
+	mux.HandleFunc("GET /ranking/player/{name...}", s.player)
 	mux.HandleFunc("POST /ranking/score", s.score)
 	mux.HandleFunc("POST /ranking/increment", s.increment)
 	return app.Serve(ctx, out, "ranking", app.Getenv("ADDR", "127.0.0.1:8083"), mux)
@@ -76,7 +76,12 @@ func (s server) top(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s server) player(w http.ResponseWriter, r *http.Request) {
-	found, err := s.board.Get(r.Context(), prefix+r.PathValue("name"))
+	name := r.PathValue("name")
+	if name == "" {
+		app.Fail(w, http.StatusBadRequest, "the player's name must not be empty")
+		return
+	}
+	found, err := s.board.Get(r.Context(), prefix+name)
 	answer(w, found.Entry, err)
 }
 

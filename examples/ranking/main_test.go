@@ -50,6 +50,7 @@ func TestBadInput(t *testing.T) {
 			require.NotEmpty(t, got.Field("error"))
 		}
 	}
+	require.Equal(t, http.StatusBadRequest, apptest.Call(t, "GET", url+"/ranking/player/", "").Status)
 	for _, top := range []string{"0", "-1", "x", "1001"} {
 		require.Equal(t, http.StatusBadRequest, apptest.Call(t, "GET", url+"/ranking?top="+top, "").Status, top)
 	}

@@ -7,7 +7,7 @@
 //	curl -b jar localhost:8081/me
 //	curl -b jar -X POST localhost:8081/logout
 //
-// With SERVER_NAME set, it runs one server of that name, on ADDR.
+// The servers listen on ADDR and ADDR2. With SERVER_NAME set, there is one server of that name, on ADDR.
 package main
 
 import (
@@ -38,12 +38,23 @@ func run(ctx context.Context, out io.Writer) error {
 		return serve(ctx, out, name, app.Getenv("ADDR", "127.0.0.1:8080"), store)
 	}
 	out = &lines{out: out}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	var both sync.WaitGroup
-	var errA, errB error
-	both.Go(func() { errA = serve(ctx, out, "server-a", app.Getenv("ADDR", "127.0.0.1:8080"), store) })
-	both.Go(func() { errB = serve(ctx, out, "server-b", app.Getenv("ADDR2", "127.0.0.1:8081"), store) })
+	for name, addr := range map[string]string{
+		"server-a": app.Getenv("ADDR", "127.0.0.1:8080"), "server-b": app.Getenv("ADDR2", "127.0.0.1:8081"),
+	} {
+		both.Go(func() {
+			if err := serve(ctx, out, name, addr, store); err != nil {
+				fail(err) // one alone would not show what this is about
+			}
+		})
+	}
 	both.Wait()
-	return errors.Join(errA, errB)
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
 }
 
 // lines lets two servers write to one output.

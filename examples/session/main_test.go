@@ -2,6 +2,8 @@ package main
 
 import (
 	"crypto/rand"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -52,6 +54,16 @@ func TestOneServer(t *testing.T) {
 	url := apptest.Start(t, run, "alone")["alone"]
 	login := apptest.Call(t, "POST", url+"/login", `{"username":"sato"}`)
 	require.Equal(t, "alone", login.Field("server"))
+}
+
+func TestOneServerAloneIsAnError(t *testing.T) {
+	t.Setenv("REDIS_ADDR", "")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	t.Setenv("ADDR", "127.0.0.1:0")
+	t.Setenv("ADDR2", taken.Addr().String())
+	require.ErrorContains(t, run(t.Context(), io.Discard), "server-b")
 }
 
 func TestBadInput(t *testing.T) {

@@ -27,7 +27,7 @@ const (
 	resource = "order:12345"
 )
 
-func run(ctx context.Context, out io.Writer) (err error) {
+func run(ctx context.Context, out io.Writer) error {
 	client, stop, err := app.Redis(ctx)
 	if err != nil {
 		return err
@@ -37,7 +37,6 @@ func run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	t := &tour{out: out, client: client}
-	defer func() { err = errors.Join(err, deleteOurs(context.WithoutCancel(ctx), client, t.sessionID)) }()
 	for _, screen := range []func(context.Context) error{t.sessions, t.limits, t.rankings, t.locks} {
 		if err := screen(ctx); err != nil {
 			return err
@@ -46,11 +45,15 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	return nil
 }
 
-// tour prints one screen for each pattern.
+// tour prints one screen for each pattern. Each screen takes back what it wrote, and nothing else.
 type tour struct {
-	out       io.Writer
-	client    *redis.Client
-	sessionID string
+	out    io.Writer
+	client *redis.Client
+}
+
+// undo runs fn at the end of a screen, though the context has ended, and joins its error.
+func undo(ctx context.Context, err *error, fn func(context.Context) error) {
+	*err = errors.Join(*err, fn(context.WithoutCancel(ctx)))
 }
 
 func (t *tour) title(text string) {
@@ -72,7 +75,7 @@ type user struct {
 	Role     string `redis:"role"`
 }
 
-func (t *tour) sessions(ctx context.Context) error {
+func (t *tour) sessions(ctx context.Context) (err error) {
 	t.title("Sessions: a hash with a TTL, so any server serves any user")
 	serverA, err := session.New[user](t.client, nil)
 	if err != nil {
@@ -87,7 +90,7 @@ func (t *tour) sessions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.sessionID = sess.ID
+	defer undo(ctx, &err, func(ctx context.Context) error { return serverA.Destroy(ctx, sess.ID) })
 	t.call(`serverA.Create(ctx, user{"user42", "tanaka", …})`, "%s", sess.ID)
 	if err := t.show(ctx, "session:"+sess.ID); err != nil {
 		return err
@@ -114,12 +117,13 @@ func (t *tour) sessions(ctx context.Context) error {
 	return nil
 }
 
-func (t *tour) limits(ctx context.Context) error {
+func (t *tour) limits(ctx context.Context) (err error) {
 	t.title("Rate limits: shared by all servers, denied is not counted")
 	fixed, err := ratelimit.NewFixedWindow(t.client, ratelimit.PerMinute(3), nil)
 	if err != nil {
 		return err
 	}
+	defer undo(ctx, &err, func(ctx context.Context) error { return fixed.Reset(ctx, userID) })
 	t.say("Fixed window: a counter for each minute of Redis' clock, gone when the minute ends.")
 	if err := t.allow(ctx, "fixed", fixed, 4); err != nil {
 		return err
@@ -136,6 +140,7 @@ func (t *tour) limits(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer undo(ctx, &err, func(ctx context.Context) error { return sliding.Reset(ctx, userID) })
 	t.say("Sliding window: a log of requests, never more than 3 in any 2 seconds.")
 	if err := t.allow(ctx, "sliding", sliding, 3); err != nil {
 		return err
@@ -170,12 +175,16 @@ func (t *tour) allow(ctx context.Context, name string, limiter *ratelimit.Limite
 	return nil
 }
 
-func (t *tour) rankings(ctx context.Context) error {
+func (t *tour) rankings(ctx context.Context) (err error) {
 	t.title("Ranking: a sorted set, a score is ranked the moment it is written")
 	game, err := ranking.New(t.client, board, nil)
 	if err != nil {
 		return err
 	}
+	defer undo(ctx, &err, func(ctx context.Context) error {
+		_, err := game.Remove(ctx, "player:alice", "player:bob", "player:carol")
+		return err
+	})
 	t.say("Each write answers where the player stands now, in the same round trip.")
 	for _, s := range []struct {
 		player string
@@ -200,7 +209,7 @@ func (t *tour) rankings(ctx context.Context) error {
 	return t.show(ctx, "ranking:"+board)
 }
 
-func (t *tour) locks(ctx context.Context) error {
+func (t *tour) locks(ctx context.Context) (err error) {
 	t.title("Lock: a key with an owner and a lease")
 	locker, err := lock.New(t.client, &lock.Options{NoRenew: true})
 	if err != nil {
@@ -208,6 +217,9 @@ func (t *tour) locks(ctx context.Context) error {
 	}
 	defer locker.Close()
 	order := locker.Mutex(resource)
+	defer undo(ctx, &err, func(ctx context.Context) error { // the lock itself is released, or lapses
+		return t.client.Del(ctx, "{lock:"+resource+"}~f").Err()
+	})
 	t.say("One worker gets the order, the other is told no.")
 	first, err := order.TryLock(ctx)
 	if err != nil {

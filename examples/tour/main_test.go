@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -26,10 +27,23 @@ func TestTourOnARealRedisLeavesNothing(t *testing.T) {
 	c, ctx := s.Client(t), context.Background()
 	require.NoError(t, c.Set(ctx, "somebody's", "value", 0).Err())
 	var out bytes.Buffer
-	require.NoError(t, run(ctx, &out))
+	writer := writerFunc(func(p []byte) (int, error) { // while the tour runs, others write too
+		c.Set(ctx, "ratelimit:user42:someone-elses", 1, 0)
+		if strings.Contains(string(p), "game.Top") {
+			c.ZAdd(ctx, "ranking:game", redis.Z{Score: 1, Member: "player:theirs"})
+		}
+		return out.Write(p)
+	})
+	require.NoError(t, run(ctx, writer))
 	checkScreens(t, out.String())
-	require.Equal(t, []string{"somebody's"}, c.Keys(ctx, "*").Val())
+	left := c.Keys(ctx, "*").Val()
+	require.ElementsMatch(t, []string{"somebody's", "ratelimit:user42:someone-elses", "ranking:game"}, left)
+	require.Equal(t, []string{"player:theirs"}, c.ZRange(ctx, "ranking:game", 0, -1).Val())
 }
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestTourTouchesNobodysKeys(t *testing.T) {
 	s, p := redistest.Own(t)

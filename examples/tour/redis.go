@@ -51,6 +51,9 @@ func (t *tour) show(ctx context.Context, keys ...string) error {
 			for i, z := range rows {
 				fmt.Fprintf(t.out, "    %2d) %q\n    %2d) \"%.17g\"\n", 2*i+1, z.Member, 2*i+2, z.Score)
 			}
+		case "none":
+			fmt.Fprintf(t.out, "    redis> TYPE %s\n    none (it has expired)\n", key)
+			continue
 		default:
 			return fmt.Errorf("%s has the type %s", key, kind)
 		}
@@ -67,7 +70,7 @@ func (t *tour) show(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// ours are the patterns of every key that the tour writes, but for the session's, whose ID is random.
+// ours are the keys that the tour writes, as patterns, but for the session's, whose ID is random.
 var ours = []string{
 	"ratelimit:" + userID, "ratelimit:" + userID + ":*",
 	"ranking:" + board, "{ranking:" + board + "}~*",
@@ -83,27 +86,6 @@ func refuseTaken(ctx context.Context, client *redis.Client) error {
 		}
 		if len(found) > 0 {
 			return errors.New("this Redis has a key that the tour would write: " + found[0])
-		}
-	}
-	return nil
-}
-
-// deleteOurs deletes what the tour wrote; none of it was there before.
-func deleteOurs(ctx context.Context, client *redis.Client, sessionID string) error {
-	if sessionID != "" {
-		if err := client.Del(ctx, "session:"+sessionID).Err(); err != nil {
-			return err
-		}
-	}
-	for _, pattern := range ours {
-		found, err := keys(ctx, client, pattern)
-		if err != nil {
-			return err
-		}
-		for _, key := range found {
-			if err := client.Del(ctx, key).Err(); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
