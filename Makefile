@@ -1,4 +1,4 @@
-.PHONY: test race long bench fuzz lint screenshot demos ci
+.PHONY: test race long bench bench-peers bench-full fuzz lint screenshot demos ci
 
 test: ## the whole suite; what needs redis-server uses it when it is installed
 	go test ./...
@@ -11,6 +11,12 @@ long: ## the tests that get better with time, for longer
 
 bench: ## each operation on a redis-server of its own
 	go test -run='^$$' -bench=. -benchmem ./session ./ratelimit ./ranking ./lock ./internal/script
+
+bench-peers: ## this library beside its peers and beside go-redis by hand, under three minutes
+	cd internal/peerbench && go run . -short
+
+bench-full: ## the same, at length
+	cd internal/peerbench && go run .
 
 fuzz: ## every fuzz target, 30 s each
 	@for package in $$(go list ./...); do \
