@@ -68,7 +68,7 @@ func (s *slidingWindow) refund(ctx context.Context, t *taken) error {
 }
 
 func (s *slidingWindow) reset(ctx context.Context, id string, _ []Limit) error {
-	return s.del(ctx, s.prefix+id)
+	return s.del(ctx, s.prefix+id, "zset")
 }
 
 // requestNumber names a request's entries: 19 digits, as many as fit the 64-bit integer that Redis stores compactly, the
