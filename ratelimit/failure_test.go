@@ -65,6 +65,33 @@ func TestSlidingWindowCountsARepeatedRequestOnce(t *testing.T) {
 	})
 }
 
+// Where it may not be repeated, or not often enough, the outcome is unknown: it was counted.
+func TestSlidingWindowWhoseRepetitionsAreExhausted(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		for name, retries := range map[string]int{"none": -1, "one": 1} {
+			for _, wrap := range []func(redispatterns.Client) redispatterns.Client{
+				func(c redispatterns.Client) redispatterns.Client { return c },
+				func(c redispatterns.Client) redispatterns.Client { return wrapped{c} },
+			} {
+				p, id := s.Proxy(t), redistest.ID()
+				c := wrap(p.Client(t, func(o *redis.Options) { o.MaxRetries = retries }))
+				l := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerDay(5), &ratelimit.Options{Timeout: 20 * time.Second}))
+				take(t, l, redistest.ID(), 1) // loads the script
+				p.CloseAfter(2, "evalsha")
+				_, err := l.AllowN(ctx, id, 3)
+				require.ErrorIs(t, err, ratelimit.ErrUnknown, name)
+				require.ErrorIs(t, err, ratelimit.ErrUnavailable, name)
+				require.EqualValues(t, 3, s.Client(t).ZCard(ctx, "ratelimit:"+id).Val(), name)
+				p.CloseAfter(2, "evalsha")
+				_, err = l.Peek(ctx, id)
+				require.ErrorIs(t, err, ratelimit.ErrUnavailable, name)
+				require.NotErrorIs(t, err, ratelimit.ErrUnknown, "a look counts nothing")
+			}
+		}
+	})
+}
+
 func TestScriptFlush(t *testing.T) {
 	t.Parallel()
 	eachAlgorithm(t, func(t *testing.T, s *redistest.Server, build constructor) {
