@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -92,6 +93,68 @@ func TestSlidingWindowWhoseRepetitionsAreExhausted(t *testing.T) {
 	})
 }
 
+// A fixed window asks for a cost of 1 in short, once it knows the server's time: a reply that is lost then counts once too.
+func TestFixedWindowInShortWithALostReply(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		p := s.Proxy(t)
+		c := p.Client(t)
+		l, direct := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerDay(3), calm)), must(t)(ratelimit.NewFixedWindow(s.Client(t), ratelimit.PerDay(3), calm))
+		form := &lastArg{}
+		c.AddHook(form)
+		for name, fault := range map[string]func(int, ...string){"dropped": p.DropReplies, "closed": p.CloseAfter, "before": p.CloseBefore} {
+			for _, before := range []int64{0, 1, 2, 3} {
+				id := redistest.ID()
+				redistest.Eventually(t, func() bool {
+					require.NoError(t, direct.Reset(ctx, id))
+					if before > 0 {
+						take(t, direct, id, before)
+					}
+					take(t, l, redistest.ID(), 1) // tells the time
+					fault(1, "evalsha")
+					_, err := l.Allow(ctx, id)
+					require.Equal(t, 1, p.Hits())
+					require.ErrorIs(t, err, ratelimit.ErrUnknown, name)
+					return form.is(0)
+				}, "asked in short")
+				counted := int64(1)
+				if name == "before" {
+					counted = 0
+				}
+				require.Equal(t, max(3-before-counted, 0), peek(t, direct, id).Remaining, "%s, after %d", name, before)
+			}
+		}
+	})
+}
+
+// lastArg keeps the last argument of the last command.
+type lastArg struct {
+	mu  sync.Mutex
+	arg any
+	redis.Hook
+}
+
+func (h *lastArg) is(arg any) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.arg == arg
+}
+
+func (h *lastArg) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *lastArg) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *lastArg) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.mu.Lock()
+		h.arg = cmd.Args()[len(cmd.Args())-1]
+		h.mu.Unlock()
+		return next(ctx, cmd)
+	}
+}
+
 func TestScriptFlush(t *testing.T) {
 	t.Parallel()
 	eachAlgorithm(t, func(t *testing.T, s *redistest.Server, build constructor) {
@@ -107,6 +170,51 @@ func TestScriptFlush(t *testing.T) {
 		require.NoError(t, c.ScriptFlush(ctx).Err())
 		require.NoError(t, l.Reset(ctx, id))
 	})
+}
+
+// SCRIPT FLUSH between any two calls, through clients that send a script where it belongs, or with others.
+func TestScriptFlushThroughOtherClients(t *testing.T) {
+	t.Parallel()
+	s, _ := redistest.Own(t)
+	own := s.Client(t)
+	ap, err := own.AutoPipeline()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ap.Close() })
+	async, err := own.AsyncAutoPipeline()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = async.Close() })
+	cluster := redistest.ThreeMasters(t).Client(t)
+	flush := func(ctx context.Context, c *redis.Client) error { return c.ScriptFlush(ctx).Err() }
+	for name, with := range map[string]struct {
+		client redispatterns.Client
+		flush  func() error
+	}{
+		"cluster":             {cluster, func() error { return cluster.ForEachMaster(ctx, flush) }},
+		"autopipeliner":       {ap, func() error { return flush(ctx, own) }},
+		"async autopipeliner": {async, func() error { return flush(ctx, own) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for algorithm, build := range algorithms {
+				l, id := must(t)(build(with.client, ratelimit.PerDay(3), nil)), redistest.ID()
+				for i := range 5 {
+					require.NoError(t, with.flush())
+					r := take(t, l, id, 1)
+					require.Equal(t, i < 3, r.Allowed, algorithm)
+					require.NoError(t, with.flush())
+					peek(t, l, id)
+					if i == 0 {
+						require.NoError(t, with.flush())
+						require.NoError(t, l.Refund(ctx, r), algorithm)
+						require.True(t, take(t, l, id, 1).Allowed, algorithm)
+					}
+				}
+				require.NoError(t, with.flush())
+				require.NoError(t, l.Reset(ctx, id), algorithm)
+				require.EqualValues(t, 3, peek(t, l, id).Remaining, algorithm)
+			}
+		})
+	}
 }
 
 func TestThroughEveryClient(t *testing.T) {
