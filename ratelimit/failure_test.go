@@ -254,9 +254,26 @@ func TestThroughEveryClient(t *testing.T) {
 func everyCall(l *ratelimit.Limiter, id string) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"allow": func(ctx context.Context) error { _, err := l.Allow(ctx, id); return err },
+		"cost":  func(ctx context.Context) error { _, err := l.AllowN(ctx, id, 3); return err },
 		"peek":  func(ctx context.Context) error { _, err := l.Peek(ctx, id); return err },
 		"reset": func(ctx context.Context) error { return l.Reset(ctx, id) },
 	}
+}
+
+const (
+	deadline = 300 * time.Millisecond // of a call's context,
+	late     = 3 * time.Second        // which on a busy machine ends it this late at most
+)
+
+// inTime makes a call with the deadline, and requires that it is not late.
+func inTime(t *testing.T, what string, call func(context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	began := time.Now()
+	err := call(ctx)
+	require.Less(t, time.Since(began), late, what)
+	return err
 }
 
 func TestRedisStopped(t *testing.T) {
@@ -264,16 +281,30 @@ func TestRedisStopped(t *testing.T) {
 	s, process := redistest.Own(t)
 	process.Stop()
 	for name, build := range algorithms {
-		l := must(t)(build(s.Client(t, func(o *redis.Options) { o.DialerRetries = 1 }), ratelimit.PerDay(5), &ratelimit.Options{Timeout: -1}))
-		for op, call := range everyCall(l, "u") {
-			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-			defer cancel()
-			err := call(ctx)
-			require.ErrorIs(t, err, ratelimit.ErrUnavailable, "%s: %s", name, op)
-			require.NotErrorIs(t, err, ratelimit.ErrUnknown, "%s: %s: nothing was sent", name, op)
-			require.ErrorContains(t, err, "dial", "the cause")
-			require.NotErrorIs(t, err, redis.Nil)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := must(t)(build(s.Client(t, func(o *redis.Options) { o.DialerRetries = 1 }), ratelimit.PerDay(5), calm))
+			for op, call := range everyCall(l, "u") {
+				ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+				defer cancel()
+				err := call(ctx)
+				require.ErrorIs(t, err, ratelimit.ErrUnavailable, op)
+				require.NotErrorIs(t, err, ratelimit.ErrUnknown, "%s: nothing was sent", op)
+				require.ErrorContains(t, err, "dial", "the cause")
+				require.NotErrorIs(t, err, redis.Nil)
+			}
+			// A client as it is by default goes on dialing for longer than the deadline.
+			c := s.Client(t)
+			for timeout, l := range map[string]*ratelimit.Limiter{
+				"the client's": must(t)(build(c, ratelimit.PerDay(5), calm)),
+				"ours":         must(t)(build(c, ratelimit.PerDay(5), &ratelimit.Options{Timeout: 10 * time.Second})),
+				"ours, aside":  must(t)(build(wrapped{c}, ratelimit.PerDay(5), &ratelimit.Options{Timeout: 10 * time.Second})),
+			} {
+				for op, call := range everyCall(l, "u") {
+					require.ErrorIs(t, inTime(t, timeout+": "+op, call), ratelimit.ErrUnavailable, "%s: %s", timeout, op)
+				}
+			}
+		})
 	}
 }
 
@@ -284,14 +315,12 @@ func TestBlackHole(t *testing.T) {
 		l := must(t)(build(p.Client(t, func(o *redis.Options) {
 			o.ContextTimeoutEnabled, o.ReadTimeout, o.MaxRetries = true, time.Minute, 3
 		}), ratelimit.PerDay(5), nil))
-		take(t, l, redistest.ID(), 1)
+		r := take(t, l, redistest.ID(), 1)
 		p.BlackHole(true)
-		for op, call := range everyCall(l, redistest.ID()) {
-			ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-			began := time.Now()
-			err := call(ctx)
-			cancel()
-			require.Less(t, time.Since(began), 5*time.Second)
+		calls := everyCall(l, redistest.ID())
+		calls["refund"] = func(ctx context.Context) error { return l.Refund(ctx, r) }
+		for op, call := range calls {
+			err := inTime(t, op, call)
 			require.ErrorIs(t, err, ratelimit.ErrUnavailable, op)
 			var timeout interface{ Timeout() bool }
 			require.True(t, errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout(), "%s: %v", op, err)
