@@ -236,6 +236,32 @@ func ExampleClientIP() {
 	// Output: 203.0.113.7
 }
 
+func ExampleLimiter_Allow() {
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	ctx := context.Background()
+
+	limiter, err := ratelimit.NewSlidingWindow(client, ratelimit.PerDay(2), &ratelimit.Options{Name: "invite"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		result, err := limiter.Allow(ctx, "user42")
+		switch {
+		case err != nil: // Redis did not answer: this is no denial
+			log.Fatal(err)
+		case !result.Allowed:
+			fmt.Println("denied, again in", result.RetryAfter.Round(time.Hour))
+		default:
+			fmt.Println("allowed,", result.Remaining, "left")
+		}
+	}
+	// Output:
+	// allowed, 1 left
+	// allowed, 0 left
+	// denied, again in 24h0m0s
+}
+
 func ExampleLimiter_AllowN() {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()

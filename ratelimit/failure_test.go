@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,7 +41,7 @@ func TestLostReplies(t *testing.T) {
 			}
 			fault(1, "evalsha") // looking and forgetting may be repeated
 			redistest.Eventually(t, func() bool { _, err := l.Peek(ctx, id); return err == nil }, "an answer")
-			fault(1, "del", "evalsha")
+			fault(1, "evalsha")
 			redistest.Eventually(t, func() bool { return l.Reset(ctx, id) == nil }, "forgotten")
 			require.EqualValues(t, 10, peek(t, direct, id).Remaining)
 		}
@@ -65,6 +66,95 @@ func TestSlidingWindowCountsARepeatedRequestOnce(t *testing.T) {
 	})
 }
 
+// Where it may not be repeated, or not often enough, the outcome is unknown: it was counted.
+func TestSlidingWindowWhoseRepetitionsAreExhausted(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		for name, retries := range map[string]int{"none": -1, "one": 1} {
+			for _, wrap := range []func(redispatterns.Client) redispatterns.Client{
+				func(c redispatterns.Client) redispatterns.Client { return c },
+				func(c redispatterns.Client) redispatterns.Client { return wrapped{c} },
+			} {
+				p, id := s.Proxy(t), redistest.ID()
+				c := wrap(p.Client(t, func(o *redis.Options) { o.MaxRetries = retries }))
+				l := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerDay(5), &ratelimit.Options{Timeout: 20 * time.Second}))
+				take(t, l, redistest.ID(), 1) // loads the script
+				p.CloseAfter(2, "evalsha")
+				_, err := l.AllowN(ctx, id, 3)
+				require.ErrorIs(t, err, ratelimit.ErrUnknown, name)
+				require.ErrorIs(t, err, ratelimit.ErrUnavailable, name)
+				require.EqualValues(t, 3, s.Client(t).ZCard(ctx, "ratelimit:"+id).Val(), name)
+				p.CloseAfter(2, "evalsha")
+				_, err = l.Peek(ctx, id)
+				require.ErrorIs(t, err, ratelimit.ErrUnavailable, name)
+				require.NotErrorIs(t, err, ratelimit.ErrUnknown, "a look counts nothing")
+			}
+		}
+	})
+}
+
+// A fixed window asks for a cost of 1 in short, once it knows the server's time: a reply that is lost then counts once too.
+func TestFixedWindowInShortWithALostReply(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		p := s.Proxy(t)
+		c := p.Client(t)
+		l, direct := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerDay(3), calm)), must(t)(ratelimit.NewFixedWindow(s.Client(t), ratelimit.PerDay(3), calm))
+		form := &lastArg{}
+		c.AddHook(form)
+		for name, fault := range map[string]func(int, ...string){"dropped": p.DropReplies, "closed": p.CloseAfter, "before": p.CloseBefore} {
+			for _, before := range []int64{0, 1, 2, 3} {
+				id := redistest.ID()
+				redistest.Eventually(t, func() bool {
+					require.NoError(t, direct.Reset(ctx, id))
+					if before > 0 {
+						take(t, direct, id, before)
+					}
+					take(t, l, redistest.ID(), 1) // tells the time
+					fault(1, "evalsha")
+					_, err := l.Allow(ctx, id)
+					require.Equal(t, 1, p.Hits())
+					require.ErrorIs(t, err, ratelimit.ErrUnknown, name)
+					return form.is(0)
+				}, "asked in short")
+				counted := int64(1)
+				if name == "before" {
+					counted = 0
+				}
+				require.Equal(t, max(3-before-counted, 0), peek(t, direct, id).Remaining, "%s, after %d", name, before)
+			}
+		}
+	})
+}
+
+// lastArg keeps the last argument of the last command.
+type lastArg struct {
+	mu  sync.Mutex
+	arg any
+	redis.Hook
+}
+
+func (h *lastArg) is(arg any) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.arg == arg
+}
+
+func (h *lastArg) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *lastArg) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *lastArg) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.mu.Lock()
+		h.arg = cmd.Args()[len(cmd.Args())-1]
+		h.mu.Unlock()
+		return next(ctx, cmd)
+	}
+}
+
 func TestScriptFlush(t *testing.T) {
 	t.Parallel()
 	eachAlgorithm(t, func(t *testing.T, s *redistest.Server, build constructor) {
@@ -80,6 +170,51 @@ func TestScriptFlush(t *testing.T) {
 		require.NoError(t, c.ScriptFlush(ctx).Err())
 		require.NoError(t, l.Reset(ctx, id))
 	})
+}
+
+// SCRIPT FLUSH between any two calls, through clients that send a script where it belongs, or with others.
+func TestScriptFlushThroughOtherClients(t *testing.T) {
+	t.Parallel()
+	s, _ := redistest.Own(t)
+	own := s.Client(t)
+	ap, err := own.AutoPipeline()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ap.Close() })
+	async, err := own.AsyncAutoPipeline()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = async.Close() })
+	cluster := redistest.ThreeMasters(t).Client(t)
+	flush := func(ctx context.Context, c *redis.Client) error { return c.ScriptFlush(ctx).Err() }
+	for name, with := range map[string]struct {
+		client redispatterns.Client
+		flush  func() error
+	}{
+		"cluster":             {cluster, func() error { return cluster.ForEachMaster(ctx, flush) }},
+		"autopipeliner":       {ap, func() error { return flush(ctx, own) }},
+		"async autopipeliner": {async, func() error { return flush(ctx, own) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for algorithm, build := range algorithms {
+				l, id := must(t)(build(with.client, ratelimit.PerDay(3), nil)), redistest.ID()
+				for i := range 5 {
+					require.NoError(t, with.flush())
+					r := take(t, l, id, 1)
+					require.Equal(t, i < 3, r.Allowed, algorithm)
+					require.NoError(t, with.flush())
+					peek(t, l, id)
+					if i == 0 {
+						require.NoError(t, with.flush())
+						require.NoError(t, l.Refund(ctx, r), algorithm)
+						require.True(t, take(t, l, id, 1).Allowed, algorithm)
+					}
+				}
+				require.NoError(t, with.flush())
+				require.NoError(t, l.Reset(ctx, id), algorithm)
+				require.EqualValues(t, 3, peek(t, l, id).Remaining, algorithm)
+			}
+		})
+	}
 }
 
 func TestThroughEveryClient(t *testing.T) {
@@ -119,9 +254,26 @@ func TestThroughEveryClient(t *testing.T) {
 func everyCall(l *ratelimit.Limiter, id string) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"allow": func(ctx context.Context) error { _, err := l.Allow(ctx, id); return err },
+		"cost":  func(ctx context.Context) error { _, err := l.AllowN(ctx, id, 3); return err },
 		"peek":  func(ctx context.Context) error { _, err := l.Peek(ctx, id); return err },
 		"reset": func(ctx context.Context) error { return l.Reset(ctx, id) },
 	}
+}
+
+const (
+	deadline = 300 * time.Millisecond // of a call's context,
+	late     = 3 * time.Second        // which on a busy machine ends it this late at most
+)
+
+// inTime makes a call with the deadline, and requires that it is not late.
+func inTime(t *testing.T, what string, call func(context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	began := time.Now()
+	err := call(ctx)
+	require.Less(t, time.Since(began), late, what)
+	return err
 }
 
 func TestRedisStopped(t *testing.T) {
@@ -129,16 +281,30 @@ func TestRedisStopped(t *testing.T) {
 	s, process := redistest.Own(t)
 	process.Stop()
 	for name, build := range algorithms {
-		l := must(t)(build(s.Client(t, func(o *redis.Options) { o.DialerRetries = 1 }), ratelimit.PerDay(5), &ratelimit.Options{Timeout: -1}))
-		for op, call := range everyCall(l, "u") {
-			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-			defer cancel()
-			err := call(ctx)
-			require.ErrorIs(t, err, ratelimit.ErrUnavailable, "%s: %s", name, op)
-			require.NotErrorIs(t, err, ratelimit.ErrUnknown, "%s: %s: nothing was sent", name, op)
-			require.ErrorContains(t, err, "dial", "the cause")
-			require.NotErrorIs(t, err, redis.Nil)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := must(t)(build(s.Client(t, func(o *redis.Options) { o.DialerRetries = 1 }), ratelimit.PerDay(5), calm))
+			for op, call := range everyCall(l, "u") {
+				ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+				defer cancel()
+				err := call(ctx)
+				require.ErrorIs(t, err, ratelimit.ErrUnavailable, op)
+				require.NotErrorIs(t, err, ratelimit.ErrUnknown, "%s: nothing was sent", op)
+				require.ErrorContains(t, err, "dial", "the cause")
+				require.NotErrorIs(t, err, redis.Nil)
+			}
+			// A client as it is by default goes on dialing for longer than the deadline.
+			c := s.Client(t)
+			for timeout, l := range map[string]*ratelimit.Limiter{
+				"the client's": must(t)(build(c, ratelimit.PerDay(5), calm)),
+				"ours":         must(t)(build(c, ratelimit.PerDay(5), &ratelimit.Options{Timeout: 10 * time.Second})),
+				"ours, aside":  must(t)(build(wrapped{c}, ratelimit.PerDay(5), &ratelimit.Options{Timeout: 10 * time.Second})),
+			} {
+				for op, call := range everyCall(l, "u") {
+					require.ErrorIs(t, inTime(t, timeout+": "+op, call), ratelimit.ErrUnavailable, "%s: %s", timeout, op)
+				}
+			}
+		})
 	}
 }
 
@@ -149,14 +315,12 @@ func TestBlackHole(t *testing.T) {
 		l := must(t)(build(p.Client(t, func(o *redis.Options) {
 			o.ContextTimeoutEnabled, o.ReadTimeout, o.MaxRetries = true, time.Minute, 3
 		}), ratelimit.PerDay(5), nil))
-		take(t, l, redistest.ID(), 1)
+		r := take(t, l, redistest.ID(), 1)
 		p.BlackHole(true)
-		for op, call := range everyCall(l, redistest.ID()) {
-			ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-			began := time.Now()
-			err := call(ctx)
-			cancel()
-			require.Less(t, time.Since(began), 5*time.Second)
+		calls := everyCall(l, redistest.ID())
+		calls["refund"] = func(ctx context.Context) error { return l.Refund(ctx, r) }
+		for op, call := range calls {
+			err := inTime(t, op, call)
 			require.ErrorIs(t, err, ratelimit.ErrUnavailable, op)
 			var timeout interface{ Timeout() bool }
 			require.True(t, errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout(), "%s: %v", op, err)
@@ -172,16 +336,19 @@ func TestKeyOfAnotherType(t *testing.T) {
 		l := must(t)(build(c, ratelimit.PerDay(5), nil))
 		take(t, l, id, 1)
 		key := c.Keys(ctx, "*"+id+"*").Val()[0]
+		own := c.Type(ctx, key).Val()
 		for _, put := range []func() error{
 			func() error { return c.RPush(ctx, key, "x").Err() },
+			func() error { return c.HSet(ctx, key, "abc", "1 1 1").Err() },
+			func() error { return c.ZAdd(ctx, key, redis.Z{Member: "abc"}).Err() },
 			func() error { return c.Set(ctx, key, "abc", 0).Err() },
 		} {
 			require.NoError(t, c.Del(ctx, key).Err())
 			require.NoError(t, put())
 			kind := c.Type(ctx, key).Val()
 			for op, call := range everyCall(l, id) {
-				if op == "reset" {
-					continue
+				if kind == own && (op == "reset" || kind != "string") {
+					continue // it may be a limiter's
 				}
 				err := call(ctx)
 				require.ErrorIs(t, err, ratelimit.ErrUnavailable, op)
@@ -190,7 +357,9 @@ func TestKeyOfAnotherType(t *testing.T) {
 			}
 			require.Equal(t, kind, c.Type(ctx, key).Val())
 		}
-		require.NoError(t, l.Reset(ctx, id), "away with it")
-		require.True(t, take(t, l, id, 5).Allowed)
+		if own == "string" {
+			require.NoError(t, l.Reset(ctx, id), "of the right type: away with it")
+			require.True(t, take(t, l, id, 5).Allowed)
+		}
 	})
 }

@@ -18,9 +18,13 @@ if n > 0 then
   used = redis.call('INCRBY', KEYS[1], ARGV[1])
   if used > n and used <= limit and ARGV[5] == '0' then return used end
 else
-  used = tonumber(redis.call('GET', KEYS[1]) or '0')
+  local value = redis.call('GET', KEYS[1]) or '0'
+  used = tonumber(value == '0' and value or string.match(value, '^[1-9]%d*$')) -- what INCRBY takes
 end
-if not used or used < n then return redis.error_reply('ERR value is not a counter') end
+if not used or used < n or used - n > 9007199254740992 then -- less than none, or more than any limit: no count
+  if n > 0 then redis.call('DECRBY', KEYS[1], ARGV[1]) end
+  return redis.error_reply('ERR value is not a counter')
+end
 
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]

@@ -148,6 +148,32 @@ func TestFixedWindowHealsALostExpiry(t *testing.T) {
 	})
 }
 
+// What is no count is refused by every call, and stays as it is.
+func TestFixedWindowOfWhatIsNoCount(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, id := s.Client(t), redistest.ID()
+		l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerDay(5), calm))
+		take(t, l, id, 1)
+		key := c.Keys(ctx, "*"+id+"*").Val()[0]
+		for _, value := range []string{"-5", "-1", "3.7", " 3", "3 ", "0x3", "1e1", "inf", "nan", "abc", "9223372036854775000", "9223372036854775808"} {
+			require.NoError(t, c.Set(ctx, key, value, 0).Err())
+			for op, call := range map[string]func() error{
+				"allow":   func() error { _, err := l.Allow(ctx, id); return err },
+				"allow 3": func() error { _, err := l.AllowN(ctx, id, 3); return err },
+				"peek":    func() error { _, err := l.Peek(ctx, id); return err },
+			} {
+				require.ErrorContains(t, call(), key, "%s of %q", op, value)
+				require.Equal(t, value, c.Get(ctx, key).Val(), op)
+			}
+		}
+		for value, remaining := range map[string]int64{"0": 5, "3": 2, "70": 0} {
+			require.NoError(t, c.Set(ctx, key, value, 0).Err())
+			require.Equal(t, remaining, peek(t, l, id).Remaining)
+		}
+	})
+}
+
 // Process clocks that are wrong cost a trip, at first or at a window's edge, and nothing else.
 func TestFixedWindowWithWrongProcessClocks(t *testing.T) {
 	t.Parallel()

@@ -2,16 +2,20 @@ package ratelimit
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redispatterns/redispatterns"
 	"github.com/redispatterns/redispatterns/internal/rediskey"
 	"github.com/redispatterns/redispatterns/internal/script"
 )
+
+//go:embed reset.lua
+var resetSource string
+
+var resetScript = script.New(resetSource)
 
 // Limiter decides whether an id may do something now; the constructor chooses the algorithm. Safe for concurrent use.
 type Limiter struct {
@@ -128,7 +132,8 @@ func (l *Limiter) Refund(ctx context.Context, r Result) error {
 	return nil
 }
 
-// Reset forgets what id has taken; of a fixed window, what it has taken in the window of now.
+// Reset forgets what id has taken; of a fixed window, what it has taken in the window of now. A key of a type that the
+// limiter does not write is an error that names it, and is left alone.
 func (l *Limiter) Reset(ctx context.Context, id string) error {
 	limits, err := l.limitsOf(ctx, id)
 	if err == nil {
@@ -257,10 +262,10 @@ func checkID(id string) error {
 	return nil
 }
 
-func (k keys) del(ctx context.Context, key string) error {
-	cmd := redis.NewIntCmd(ctx, "del", key)
-	_ = k.client.Process(ctx, cmd)
-	return keyed(key, cmd.Err())
+// del deletes a key of a type. One of another type is not a limiter's, and an error.
+func (k keys) del(ctx context.Context, key, kind string) error {
+	_, err := resetScript.Int(ctx, k.client, []string{key}, kind)
+	return keyed(key, err)
 }
 
 // keyed names the key in what came of asking Redis.

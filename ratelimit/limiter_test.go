@@ -189,6 +189,11 @@ func TestNamesDoNotMeet(t *testing.T) {
 		for _, key := range c.Keys(ctx, "*"+id+"*").Val() {
 			require.Regexp(t, `^ratelimit:[ab]:`+id, key)
 		}
+		none := must(t)(build(c, ratelimit.PerDay(1), calm))
+		require.True(t, take(t, none, id, 1).Allowed)
+		require.False(t, take(t, none, "b:"+id, 1).Allowed, "without a name, this is b's id")
+		prefixed := must(t)(build(c, ratelimit.PerDay(1), &ratelimit.Options{Timeout: -1, Name: "c", Prefix: "ratelimit:a:"}))
+		require.False(t, take(t, prefixed, id, 1).Allowed, "the Prefix alone decides")
 	})
 }
 

@@ -168,7 +168,9 @@ func (m *multi) refund(ctx context.Context, t *taken) error {
 	return err
 }
 
-func (m *multi) reset(ctx context.Context, id string, _ []Limit) error { return m.del(ctx, m.key(id)) }
+func (m *multi) reset(ctx context.Context, id string, _ []Limit) error {
+	return m.del(ctx, m.key(id), "hash")
+}
 
 // run asks about the rules that limit. There is nothing to ask where none does: then the reply is nil.
 func (m *multi) run(ctx context.Context, s *script.Script, key string, limits []Limit, n, at int64) ([]int64, error) {

@@ -10,10 +10,13 @@ import (
 
 // Options of a Limiter; nil and zero fields mean the defaults.
 type Options struct {
-	// Name names the limiter in its keys. It holds no colon. Give each limiter of an application its own: limiters of
-	// different names never share a key, whatever the ids. Defaults to none.
+	// Name names the limiter in its keys. It holds no colon. Give each limiter of an application its own: two that have
+	// different names, and no Prefix, never share a key, whatever the ids. One without a name shares keys with one that has
+	// one for certain ids: its "api:user42" is the "user42" of the limiter named "api". Defaults to none.
 	Name string
-	// Prefix stands before every id. Defaults to "ratelimit:", or "ratelimit:<Name>:" where Name is set.
+	// Prefix stands before every id. Name is then no part of the keys: limiters with the same Prefix and algorithm share keys,
+	// and so do those of which one's Prefix begins with the other's, for certain ids. Defaults to "ratelimit:", or
+	// "ratelimit:<Name>:" where Name is set.
 	Prefix string
 	// LimitFor answers the limit of an id, its plan say: [Unlimited], or the zero Limit where the limiter's own holds. It is
 	// asked at every call before anything is sent, of NewMulti's limiter once for each rule by its name, so it must be
@@ -25,7 +28,8 @@ type Options struct {
 	// with their context (the connections are the same, the hooks those that it has at the first decision). With any other
 	// client a decision runs in a goroutine; one that is given up is parked until the client gives it up too. While 64 are
 	// parked, or Redis has answered nothing for a while, OnFailure decides at once, and one call every 200 ms tries again.
-	// Refund and Reset are not bounded by it. Defaults to 500 ms; negative: the client's.
+	// Refund and Reset are not bounded by it. Defaults to 500 ms; negative: the client's, which can come to tens of seconds
+	// with its retries, most of all through an AutoPipeliner, which does not end a batch with a caller's context.
 	Timeout time.Duration
 	// OnFailure is what a decision is when Redis cannot answer. Defaults to FailWithError.
 	OnFailure FailurePolicy

@@ -59,7 +59,7 @@ func (s *slidingCounter) refund(ctx context.Context, t *taken) error {
 }
 
 func (s *slidingCounter) reset(ctx context.Context, id string, _ []Limit) error {
-	return s.del(ctx, s.key(id))
+	return s.del(ctx, s.key(id), "string")
 }
 
 func (s *slidingCounter) key(id string) string { return s.prefix + id + "~c" }

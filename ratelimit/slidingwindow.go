@@ -24,7 +24,10 @@ const maxLogged = 1000
 // limit.Events. It keeps a log, a sorted set with an entry of about 25 bytes per event of the last window; above 128
 // entries Redis stores it otherwise, at about 120 bytes each. One call may cost at most 1000, else its error is [ErrCost].
 //
-// A request whose reply is lost is sent again by go-redis and counts once.
+// A request whose reply is lost is sent again by go-redis and counts once. Where it is not sent again, or not often enough,
+// the error is [ErrUnknown]: the client's MaxRetries says how often, and an AutoPipeliner may not repeat what it sends together
+// with a command that must not be repeated, another algorithm's say. Of a request that arrives a second time more than a
+// window later, as one delayed by the network, the entries have left the log: it counts again.
 func NewSlidingWindow(client redispatterns.Client, limit Limit, opts *Options) (*Limiter, error) {
 	return newLimiter(client, one(limit), opts, func(k keys) algorithm {
 		return &slidingWindow{keys: k, limit: box(limit)}
@@ -68,7 +71,7 @@ func (s *slidingWindow) refund(ctx context.Context, t *taken) error {
 }
 
 func (s *slidingWindow) reset(ctx context.Context, id string, _ []Limit) error {
-	return s.del(ctx, s.prefix+id)
+	return s.del(ctx, s.prefix+id, "zset")
 }
 
 // requestNumber names a request's entries: 19 digits, as many as fit the 64-bit integer that Redis stores compactly, the

@@ -64,7 +64,7 @@ func (b *tokenBucket) refund(ctx context.Context, t *taken) error {
 }
 
 func (b *tokenBucket) reset(ctx context.Context, id string, _ []Limit) error {
-	return b.del(ctx, b.key(id))
+	return b.del(ctx, b.key(id), "string")
 }
 
 func (b *tokenBucket) key(id string) string { return b.prefix + id + "~b" }
