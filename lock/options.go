@@ -46,7 +46,7 @@ func (o *Options) withDefaults() (Options, error) {
 		c.Prefix = "lock:"
 	}
 	if err := rediskey.Check(c.Prefix + "name"); err != nil {
-		return c, fmt.Errorf("Prefix is %q: %w", c.Prefix, err)
+		return c, fmt.Errorf("the Prefix is %q: %w", c.Prefix, err)
 	}
 	for _, d := range []struct {
 		name  string
