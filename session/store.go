@@ -204,8 +204,7 @@ func (s *Store[T]) load(ctx context.Context, sess *Session[T], secret secretHash
 		return err
 	}
 	// Once the end of its lifetime bounds the TTL of a session, renewing it is over. A TTL that is gone is put back.
-	_, ending := hash[fieldSeen]
-	if left <= s.opts.IdleTimeout-s.opts.TouchEvery && !ending || left < 0 {
+	if left <= s.opts.IdleTimeout-s.opts.TouchEvery && hash[fieldSeen] == "" || left < 0 {
 		return s.save(ctx, sess, nil)
 	}
 	return nil
@@ -359,7 +358,7 @@ func (s *Store[T]) fill(sess *Session[T], hash map[string]string, sent time.Time
 	sess.CreatedAt = timeOf(hash, fieldCreated)
 	sess.ExpiresAt = sent.Add(left)
 	unused := s.opts.IdleTimeout - left
-	if _, ending := hash[fieldSeen]; ending {
+	if hash[fieldSeen] != "" {
 		unused = timeOf(hash, fieldEnds).Add(-left).Sub(timeOf(hash, fieldSeen))
 	}
 	sess.LastSeen = sent.Add(-max(unused, 0))
