@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,16 +82,18 @@ func (c *Cluster) start(masters int) error {
 		defer clients[i].Close()
 	}
 	ctx := context.Background()
-	for i, client := range clients {
-		from, to := i*rediskey.Slots/masters, (i+1)*rediskey.Slots/masters-1
+	for i, client := range clients { // all before any meets another, which a node refuses after that
 		if err := client.Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
 			return err
 		}
+	}
+	for i, client := range clients {
+		from, to := i*rediskey.Slots/masters, (i+1)*rediskey.Slots/masters-1
 		if err := client.ClusterAddSlotsRange(ctx, from, to).Err(); err != nil {
 			return err
 		}
 	}
-	for i, client := range clients { // once all have their epochs, which a node that knows another takes no more
+	for i, client := range clients {
 		for j := range masters { // everyone meets everyone, which spares waiting for gossip
 			if j != i {
 				if err := client.Do(ctx, "cluster", "meet", "127.0.0.1", ports[2*j], ports[2*j+1]).Err(); err != nil {
@@ -116,13 +119,15 @@ func formed(ctx context.Context, clients []*redis.Client) bool {
 		if err != nil || !strings.Contains(info, "cluster_state:ok") {
 			return false
 		}
-		slots, err := client.ClusterSlots(ctx).Result()
-		if err != nil || len(slots) != len(clients) {
+		shards, err := client.ClusterShards(ctx).Result()
+		if err != nil || len(shards) != len(clients) || slices.ContainsFunc(shards, withoutSlots) {
 			return false
 		}
 	}
 	return true
 }
+
+func withoutSlots(s redis.ClusterShard) bool { return len(s.Slots) == 0 }
 
 // Stop ends all nodes.
 func (c *Cluster) Stop() {

@@ -54,10 +54,12 @@ func start(port int, args ...string) (*Process, error) {
 		"--save", "", "--appendonly", "no", "--databases", fmt.Sprint(databases), "--enable-debug-command", "local",
 		"--loglevel", "warning", "--logfile", filepath.Join(dir, "log"),
 	}, args...)
-	p := &Process{
-		Addr: fmt.Sprintf("127.0.0.1:%d", port), cmd: exec.Command("redis-server", args...), dir: dir,
-		done: make(chan struct{}), options: redis.Options{Network: "unix", Addr: socket},
-	}
+	return launch(dir, fmt.Sprintf("127.0.0.1:%d", port), redis.Options{Network: "unix", Addr: socket}, args...)
+}
+
+// launch starts redis-server with args and waits until it answers at options. dir is the process's, and ends with it.
+func launch(dir, addr string, options redis.Options, args ...string) (*Process, error) {
+	p := &Process{Addr: addr, cmd: exec.Command("redis-server", args...), dir: dir, done: make(chan struct{}), options: options}
 	p.cmd.SysProcAttr = dieWithParent()
 
 	started := make(chan error)
@@ -90,10 +92,8 @@ func (p *Process) ready() error {
 	defer c.Close()
 	deadline := time.After(10 * time.Second)
 	for {
-		if _, err := os.Stat(o.Addr); err == nil { // before, each dial would write a line to the log
-			if c.Ping(context.Background()).Err() == nil {
-				return nil
-			}
+		if c.Ping(context.Background()).Err() == nil {
+			return nil
 		}
 		select {
 		case <-p.done:

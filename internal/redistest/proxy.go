@@ -62,11 +62,11 @@ func (s *Server) Proxy(t testing.TB) *Proxy {
 	return p
 }
 
-// Client connects through the proxy until the test ends, with a ReadTimeout of 100 ms unless set changes it.
+// Client connects through the proxy until the test ends, with a ReadTimeout of 300 ms unless set changes it.
 func (p *Proxy) Client(t testing.TB, set ...func(*redis.Options)) *redis.Client {
 	t.Helper()
 	o := p.options
-	o.ReadTimeout = 100 * time.Millisecond
+	o.ReadTimeout = 300 * time.Millisecond
 	for _, f := range set {
 		f(&o)
 	}

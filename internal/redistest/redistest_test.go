@@ -133,3 +133,17 @@ func TestVirtualTime(t *testing.T) {
 		require.Zero(t, c.Exists(ctx, "key").Val())
 	})
 }
+
+func TestSentinelFailsOver(t *testing.T) {
+	t.Parallel()
+	s := redistest.Sentinels(t, 2)
+	c, ctx := s.Client(t), context.Background()
+	require.NoError(t, c.Set(ctx, "key", 1, 0).Err())
+	old, err := s.MasterAddr(ctx)
+	require.NoError(t, err)
+	require.NoError(t, s.Failover(ctx))
+	redistest.Eventually(t, func() bool { return c.Set(ctx, "key", 2, 0).Err() == nil }, "the new master takes writes")
+	now, err := s.MasterAddr(ctx)
+	require.NoError(t, err)
+	require.NotEqual(t, old, now)
+}

@@ -42,16 +42,21 @@ const (
 	onceMaxBackoff = time.Second
 )
 
-// untilSure repeats what go-redis would have repeated of a command that it may not repeat blindly: an attempt that
-// surely was not executed. It stops at a result, at an outcome that is unknown, and with the context.
-func untilSure[C any](ctx context.Context, attempt func() (C, error)) (C, error) {
+// Sure repeats what go-redis would have repeated of a command that it may not repeat blindly: an attempt that
+// surely was not executed. It stops at a result, at an outcome that is unknown, and with the context. A Once script runs
+// by it; a pipeline whose first command says NoRetry does too, with that command's error as the attempt's.
+func Sure[C any](ctx context.Context, attempt func() (C, error)) (C, error) {
+	if err := ctx.Err(); err != nil {
+		var none C
+		return none, err // nothing was sent
+	}
 	backoff := onceMinBackoff
 	for try := 1; ; try++ {
 		cmd, err := attempt()
 		switch {
-		case err == nil || isReply(err) && !refused(err):
+		case err == nil || Replied(err) && !refused(err):
 			return cmd, err
-		case !refused(err) && !unsent(err):
+		case !refused(err) && !Unsent(err):
 			return cmd, unknownError{err}
 		case errors.Is(err, redis.ErrClosed) || try == onceTries || !pause(ctx, backoff+rand.N(backoff)):
 			return cmd, err
@@ -60,8 +65,8 @@ func untilSure[C any](ctx context.Context, attempt func() (C, error)) (C, error)
 	}
 }
 
-// isReply says whether err is the server's own answer: it read the command, and said no.
-func isReply(err error) bool {
+// Replied says whether err is the server's own answer: it read the command, and said no.
+func Replied(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
 }
@@ -73,8 +78,8 @@ func refused(err error) bool {
 		redis.IsNoReplicasError(err)
 }
 
-// unsent says whether err means that no byte of the command left this process.
-func unsent(err error) bool {
+// Unsent says whether err means that no byte of the command left this process.
+func Unsent(err error) bool {
 	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed) {
 		return true
 	}

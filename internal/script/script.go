@@ -33,7 +33,7 @@ func (s *Script) Once() *Script {
 
 // Int runs the script and returns the integer that it answers.
 func (s *Script) Int(ctx context.Context, c redispatterns.Client, keys []string, args ...any) (int64, error) {
-	cmd, err := run(ctx, c, s, keys, args, newInt, onceInt)
+	cmd, err := run(ctx, c, s, s.command(keys, args), newInt, onceInt)
 	if err != nil {
 		return 0, err
 	}
@@ -42,7 +42,7 @@ func (s *Script) Int(ctx context.Context, c redispatterns.Client, keys []string,
 
 // Ints runs the script and returns the n integers that it answers.
 func (s *Script) Ints(ctx context.Context, c redispatterns.Client, n int, keys []string, args ...any) ([]int64, error) {
-	cmd, err := run(ctx, c, s, keys, args, newInts, onceInts)
+	cmd, err := run(ctx, c, s, s.command(keys, args), newInts, onceInts)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (s *Script) Ints(ctx context.Context, c redispatterns.Client, n int, keys [
 
 // Strings runs the script and returns the n strings that it answers; an integer among them arrives in decimal, a nil as "".
 func (s *Script) Strings(ctx context.Context, c redispatterns.Client, n int, keys []string, args ...any) ([]string, error) {
-	cmd, err := run(ctx, c, s, keys, args, newStrings, onceStrings)
+	cmd, err := run(ctx, c, s, s.command(keys, args), newStrings, onceStrings)
 	if err != nil {
 		return nil, err
 	}
@@ -71,20 +71,13 @@ func sized[T any](reply []T, n int) ([]T, error) {
 // run sends EVALSHA, and EVAL where the server has not seen the script. It reads the command's own error, since an
 // asynchronous AutoPipeliner's Process returns before the reply is there.
 func run[C redis.Cmder](
-	ctx context.Context, c redispatterns.Client, s *Script, keys []string, args []any,
+	ctx context.Context, c redispatterns.Client, s *Script, all []any,
 	command func(context.Context, ...any) C, once func(C) redis.Cmder,
 ) (C, error) {
 	if err := ctx.Err(); err != nil {
 		var none C
 		return none, err // nothing was sent
 	}
-	all := make([]any, 0, 3+len(keys)+len(args))
-	all = append(all, "evalsha", s.sha, len(keys))
-	for _, key := range keys {
-		all = append(all, key)
-	}
-	all = append(all, args...)
-
 	send := func() (C, error) {
 		cmd := command(ctx, all...)
 		if s.once {
@@ -106,7 +99,17 @@ func run[C redis.Cmder](
 	if !s.once {
 		return attempt()
 	}
-	return untilSure(ctx, attempt)
+	return Sure(ctx, attempt)
+}
+
+// command is the script as EVALSHA.
+func (s *Script) command(keys []string, args []any) []any {
+	all := make([]any, 0, 3+len(keys)+len(args))
+	all = append(all, "evalsha", s.sha, len(keys))
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	return append(all, args...)
 }
 
 func newInt(ctx context.Context, args ...any) *redis.IntCmd { return redis.NewIntCmd(ctx, args...) }

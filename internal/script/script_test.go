@@ -105,6 +105,27 @@ func TestOnceWithLostReply(t *testing.T) {
 	})
 }
 
+func TestQueueInt(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx, key := s.Client(t), context.Background(), []string{redistest.ID()}
+		own := script.New("return #KEYS + #ARGV -- " + key[0])
+		queue := func() (n [2]*redis.IntCmd) {
+			_, _ = c.Pipelined(ctx, func(p redis.Pipeliner) error {
+				n[0], n[1] = own.QueueInt(ctx, p, script.Keys{key[0]}, "x"), own.QueueInt(ctx, p, script.Keys{key[0]}, "x", "y")
+				return nil
+			})
+			return n
+		}
+		require.True(t, redis.HasErrorPrefix(queue()[1].Err(), "NOSCRIPT"))
+		_, err := own.Int(ctx, c, key, "x")
+		require.NoError(t, err)
+		n := queue()
+		require.EqualValues(t, 2, n[0].Val())
+		require.EqualValues(t, 3, n[1].Val())
+	})
+}
+
 func clients(t *testing.T, p *redistest.Proxy) map[string]redispatterns.Client {
 	c := p.Client(t)
 	ap, err := p.Client(t).AutoPipeline()

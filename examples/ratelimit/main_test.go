@@ -1,0 +1,47 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redispatterns/redispatterns/examples/internal/apptest"
+	"github.com/redispatterns/redispatterns/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+func TestOverTheLimit(t *testing.T) {
+	apptest.EachRedis(t, func(t *testing.T) {
+		url := apptest.Start(t, run, "ratelimit")["ratelimit"]
+		for _, path := range []string{"/fixed", "/sliding"} {
+			user := "?user=" + redistest.ID()
+			// A window of ten seconds may end in between, so that some are allowed again: then ask again.
+			allowed, denied := 0, apptest.Answer{}
+			for range 30 {
+				got := apptest.Call(t, "GET", url+path+user, "")
+				if got.Status != http.StatusOK {
+					denied = got
+					break
+				}
+				allowed++
+				require.Equal(t, json.Number("10"), got.Field("limit"))
+			}
+			require.GreaterOrEqual(t, allowed, 10, path)
+			require.Equal(t, http.StatusTooManyRequests, denied.Status, path)
+			require.Equal(t, false, denied.Field("allowed"))
+			after, err := strconv.Atoi(denied.Header.Get("Retry-After"))
+			require.NoError(t, err)
+			require.True(t, 1 <= after && after <= 10, "Retry-After: %d", after)
+
+			other := apptest.Call(t, "GET", url+path, "")
+			require.Equal(t, http.StatusOK, other.Status, "another client, by its address, is not limited")
+		}
+		require.Equal(t, http.StatusBadRequest, apptest.Call(t, "GET", url+"/fixed?user="+strings.Repeat("x", 10_000), "").Status)
+		require.Equal(t, http.StatusMethodNotAllowed, apptest.Call(t, "POST", url+"/fixed", "").Status)
+	})
+}

@@ -1,0 +1,32 @@
+-- adopt.lua hands the lock from one token to another, so that of two who adopt it one succeeds and the holder before
+-- has lost it.
+--
+-- KEYS[1]  the lock
+-- KEYS[2]  its fence
+-- ARGV[1]  token that has the lock
+-- ARGV[2]  token that shall have it
+-- ARGV[3]  TTL, milliseconds
+-- ARGV[4]  how long the fence outlives this, milliseconds
+--
+-- Returns {fence} when the second token has the lock, also when an earlier run gave it; {} when neither has it.
+
+local owner = redis.pcall('GET', KEYS[1])
+if type(owner) == 'table' then return owner end -- WRONGTYPE: readers and permits are not adopted
+if owner == ARGV[2] then
+  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+  local fence = redis.call('GET', KEYS[2])
+  if fence then return {fence} end
+elseif owner ~= ARGV[1] then
+  return {}
+else
+  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+end
+
+local now = redis.call('TIME')
+local fence = now[1] .. string.sub('000000' .. now[2], -6) -- strings, so exact
+local last = redis.call('SET', KEYS[2], fence, 'GET', 'PX', ARGV[4])
+if last and tonumber(last) >= tonumber(fence) then
+  fence = string.format('%.0f', tonumber(last) + 1)
+  redis.call('SET', KEYS[2], fence, 'PX', ARGV[4])
+end
+return {fence}

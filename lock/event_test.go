@@ -1,0 +1,136 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redispatterns/redispatterns/internal/redistest"
+	"github.com/redispatterns/redispatterns/lock"
+)
+
+// events collects what Observe sees.
+type events struct {
+	mu  sync.Mutex
+	all []lock.Event
+	ids []any
+}
+
+type traceID struct{}
+
+func (e *events) observe(ctx context.Context, event lock.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all, e.ids = append(e.all, event), append(e.ids, ctx.Value(traceID{}))
+}
+
+// take returns the events since the last call.
+func (e *events) take() []lock.Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := e.all
+	e.all = nil
+	return all
+}
+
+func kinds(all []lock.Event) (kinds []string) {
+	for _, e := range all {
+		kinds = append(kinds, e.Kind.String())
+	}
+	return kinds
+}
+
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	seen := &events{}
+	virtual(t, &lock.Options{Observe: seen.observe}, func(t *testing.T, s *redistest.Server, locks *lock.Locker) {
+		ctx, m := context.WithValue(context.Background(), traceID{}, "abc"), locks.Mutex("x")
+		lease, err := m.Lock(ctx)
+		require.NoError(t, err)
+		require.Equal(t, []lock.Event{{Kind: lock.Acquired, Name: "x", Attempts: 1}}, seen.take())
+
+		_, err = m.TryLock(ctx)
+		require.Equal(t, []lock.Event{{Kind: lock.NotAcquired, Name: "x", Attempts: 1, Err: err}}, seen.take())
+		soon, cancel := context.WithTimeout(ctx, 2500*time.Millisecond)
+		defer cancel()
+		_, err = m.Lock(soon)
+		got := seen.take()
+		require.Len(t, got, 1)
+		require.Equal(t, err, got[0].Err)
+		require.Equal(t, 2500*time.Millisecond, got[0].Waited)
+		require.Equal(t, 4, got[0].Attempts, "one, and three in the line")
+
+		redistest.Sleep(2 * time.Second)
+		require.Equal(t, []lock.Event{{Kind: lock.Renewed, Name: "x"}}, seen.take())
+		require.NoError(t, lease.Release(ctx))
+		require.NoError(t, lease.Release(ctx))
+		require.Equal(t, []lock.Event{{Kind: lock.Released, Name: "x", Held: 4500 * time.Millisecond}}, seen.take())
+
+		lease, err = locks.Mutex("y").TryLock(ctx)
+		require.NoError(t, err)
+		s.Mini.SetError("ERR out of order")
+		redistest.Sleep(11 * time.Second)
+		s.Mini.SetError("")
+		got = seen.take()
+		require.Equal(t, lock.Acquired, got[0].Kind)
+		require.Equal(t, lock.Renewed, got[1].Kind)
+		require.ErrorContains(t, got[1].Err, "out of order")
+		last := got[len(got)-1]
+		require.Equal(t, lock.Lost, last.Kind)
+		require.ErrorIs(t, last.Err, lock.ErrLost)
+		require.InDelta(t, 10*time.Second, last.Held, float64(200*time.Millisecond))
+		require.ErrorIs(t, lease.Release(ctx), lock.ErrLost)
+		require.Empty(t, seen.take(), "lost once")
+
+		lease, err = locks.Mutex("z").TryLock(ctx)
+		require.NoError(t, err)
+		s.Mini.Del("lock:z")
+		require.ErrorIs(t, lease.Release(ctx), lock.ErrLost)
+		require.Equal(t, []string{"acquired", "lost"}, kinds(seen.take()))
+
+		lease, err = locks.Mutex("z").TryLock(ctx)
+		require.NoError(t, err)
+		adopted, err := locks.Mutex("z").Adopt(ctx, lease.Token())
+		require.NoError(t, err)
+		require.NoError(t, adopted.Leave(ctx, time.Second))
+		require.Equal(t, []string{"acquired", "acquired", "released"}, kinds(seen.take()))
+		for _, id := range seen.ids {
+			require.Equal(t, "abc", id, "an event carries the values of the context of its lease")
+		}
+	})
+}
+
+// Counters as Prometheus has them, without its client library.
+func ExampleOptions_observe() {
+	var (
+		mu       sync.Mutex
+		counters = map[string]int{}
+		waited   time.Duration
+	)
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	locks, _ := lock.New(rdb, &lock.Options{Observe: func(_ context.Context, e lock.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		counters["lock_"+e.Kind.String()+"_total"]++ // lock_events_total{kind="…"}
+		if e.Kind == lock.Acquired {
+			waited += e.Waited // lock_wait_seconds
+		}
+	}})
+	defer locks.Close()
+	ctx := context.Background()
+
+	m := locks.Mutex("order:10")
+	lease, _ := m.Lock(ctx)
+	_, _ = m.TryLock(ctx)
+	_ = lease.Release(ctx)
+	mu.Lock()
+	defer mu.Unlock()
+	fmt.Println(counters["lock_acquired_total"], counters["lock_not acquired_total"], counters["lock_released_total"], waited > 0)
+	// Output: 1 1 1 true
+}

@@ -1,0 +1,169 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redispatterns/redispatterns/internal/rediskey"
+)
+
+// hub is how the lines of a Locker hear of grants: over one connection where the client is a single node, else over at most
+// sixteen, by slot, since in a cluster a message comes fastest from the node that has its channel's slot.
+type hub []*ear
+
+const clusterEars = 16
+
+func newHub(l *Locker) hub {
+	n := clusterEars
+	switch l.client.(type) {
+	case *redis.Ring: // its Subscribe reaches one shard, and panics when all are down
+		return nil
+	case *redis.Client:
+		n = 1
+	}
+	h := make(hub, n)
+	for i := range h {
+		h[i] = &ear{locker: l, lines: map[string]*line{}}
+	}
+	return h
+}
+
+// listen subscribes to a line's channel, and waits some time for the confirmation. It is nil where no message would come.
+func (h hub) listen(q *line) *ear {
+	if len(h) == 0 {
+		return nil
+	}
+	e := h[rediskey.Slot(q.mutex.key)*len(h)/rediskey.Slots]
+	e.add(q)
+	return e
+}
+
+const (
+	pingEvery     = 3 * time.Second // on a connection without messages
+	minResubscibe = 50 * time.Millisecond
+	maxResubscibe = time.Second
+)
+
+// ear is one subscription connection, open while a line needs it.
+type ear struct {
+	locker *Locker
+	denied atomic.Bool // an ACL forbids SUBSCRIBE
+
+	mu     sync.Mutex
+	lines  map[string]*line // by channel
+	pubsub *redis.PubSub    // nil while there are no lines
+}
+
+// deaf says that no message will come, so that waiters poll.
+func (e *ear) deaf() bool { return e == nil || e.denied.Load() }
+
+func (e *ear) add(q *line) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lines[q.channel] = q
+	if e.pubsub == nil {
+		e.pubsub = e.locker.client.Subscribe(context.Background(), q.channel)
+		pubsub := e.pubsub
+		e.locker.background.Go(func() { e.hear(pubsub) })
+		return
+	}
+	_ = e.pubsub.Subscribe(context.Background(), q.channel) // what fails here, hear repairs
+}
+
+func (e *ear) remove(q *line) {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.lines, q.channel)
+	if len(e.lines) == 0 {
+		_ = e.pubsub.Close()
+		e.pubsub = nil
+		return
+	}
+	_ = e.pubsub.Unsubscribe(context.Background(), q.channel)
+}
+
+// hear passes messages on until the subscription is closed. go-redis connects and subscribes again by itself; what was sent
+// meanwhile is missed, so each new confirmation wakes the line.
+func (e *ear) hear(pubsub *redis.PubSub) {
+	silent, pause := 0, minResubscibe
+	for {
+		received, err := pubsub.ReceiveTimeout(context.Background(), pingEvery)
+		var timeout net.Error
+		switch {
+		case err == nil:
+			silent, pause = 0, minResubscibe
+			switch m := received.(type) {
+			case *redis.Message:
+				e.pass(m.Channel, m.Payload)
+			case *redis.Subscription:
+				if m.Kind == "subscribe" {
+					e.denied.Store(false)
+					e.pass(m.Channel, "")
+				}
+			}
+			continue
+		case errors.Is(err, redis.ErrClosed):
+			return
+		case redis.IsPermissionError(err):
+			e.denied.Store(true)
+			e.passAll()
+		case errors.As(err, &timeout) && timeout.Timeout() && silent == 0:
+			silent++
+			_ = pubsub.Ping(context.Background())
+			continue
+		case errors.As(err, &timeout) && timeout.Timeout():
+			if pubsub = e.renew(pubsub); pubsub == nil {
+				return
+			}
+			silent = 0
+			continue
+		}
+		if !sleep(e.locker.closing, pause+rand.N(pause)) {
+			return
+		}
+		pause = min(2*pause, maxResubscibe)
+	}
+}
+
+// renew replaces a subscription whose connection is silent, even to a ping; nil when it is not needed any more.
+func (e *ear) renew(old *redis.PubSub) *redis.PubSub {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.pubsub != old {
+		return nil
+	}
+	_ = old.Close()
+	channels := make([]string, 0, len(e.lines))
+	for channel := range e.lines {
+		channels = append(channels, channel)
+	}
+	e.pubsub = e.locker.client.Subscribe(context.Background(), channels...)
+	return e.pubsub
+}
+
+func (e *ear) pass(channel, message string) {
+	e.mu.Lock()
+	q := e.lines[channel]
+	e.mu.Unlock()
+	if q != nil {
+		q.hint(message)
+	}
+}
+
+func (e *ear) passAll() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, q := range e.lines {
+		q.hint("")
+	}
+}

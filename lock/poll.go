@@ -1,0 +1,61 @@
+package lock
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	minPoll = 10 * time.Millisecond
+	maxPoll = 200 * time.Millisecond
+)
+
+// poll asks until it gets a lease, at random intervals that grow: how readers, permits and a quorum wait, which have no queue.
+func (m *Mutex) poll(ctx context.Context, attempt func(context.Context) (*Lease, *HeldError, error)) (*Lease, int, error) {
+	lease, held, err := attempt(ctx)
+	if held == nil {
+		return lease, 1, err
+	}
+	over, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(m.locker.closing, func() { cancel(ErrClosed) })()
+	failing := time.Time{} // since when there are errors
+	for attempts, pause := 1, minPoll; ; pause = min(2*pause, maxPoll) {
+		if !sleep(over, min(pause/2+rand.N(pause), m.locker.opts.PollInterval)) {
+			if ctx.Err() == nil {
+				return nil, attempts, failed(ctx, "acquire", m.name, ErrClosed)
+			}
+			held.Err = ended(ctx)
+			return nil, attempts, held
+		}
+		sent := time.Now()
+		attempts++
+		lease, refusal, err := attempt(ctx)
+		switch {
+		case lease != nil:
+			return lease, attempts, nil
+		case refusal != nil:
+			held, failing = refusal, time.Time{}
+		case ctx.Err() != nil:
+			held.Err = ended(ctx)
+			return nil, attempts, held
+		case failing.IsZero():
+			failing = sent
+		case time.Since(failing) > m.ttl:
+			return nil, attempts, err
+		}
+	}
+}
+
+// sleep waits for d; false when the context ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

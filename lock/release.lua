@@ -1,0 +1,54 @@
+-- release.lua gives the lock up, or grants it to the first living waiter in the queue.
+--
+-- KEYS[1]  the lock
+-- KEYS[2]  its fence
+-- KEYS[3]  its queue, as in wait.lua
+-- ARGV[1]  token, or member of the sorted set of readers or permits; empty: whoever has the lock
+-- ARGV[2]  how long the fence outlives this, milliseconds
+-- ARGV[3]  a waiter that leaves the queue as well, or empty
+--
+-- Returns 1 when the token had the lock, 2 when a waiter has it now, 0 when the token did not have it.
+
+if ARGV[3] ~= '' then redis.call('ZREM', KEYS[3], ARGV[3], '~' .. ARGV[3]) end
+local owner = redis.pcall('GET', KEYS[1])
+if type(owner) == 'table' then -- WRONGTYPE: readers or permits, or no lock
+  local first = redis.pcall('ZRANGE', KEYS[1], 0, 0)[1]
+  if not first or not (string.find(first, '^r%x') or string.find(first, '^p%d+:%x')) then return owner end
+  local now = redis.call('TIME')
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now[1] * 1000 + math.floor(now[2] / 1000))
+  if ARGV[1] ~= '' then
+    if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return 0 end
+    if redis.call('EXISTS', KEYS[1]) == 1 then return 1 end
+  end
+elseif not owner or owner ~= ARGV[1] and ARGV[1] ~= '' then
+  return 0
+end
+if redis.call('EXISTS', KEYS[3]) == 0 then
+  redis.call('DEL', KEYS[1])
+  return 1
+end
+
+local now = redis.call('TIME')
+local millis = now[1] * 1000 + math.floor(now[2] / 1000)
+while true do
+  -- Arrivals are above 10^14, and times of life below.
+  local waiter = redis.call('ZRANGEBYSCORE', KEYS[3], '100000000000000', '+inf', 'LIMIT', 0, 1)[1]
+  if not waiter then break end
+  local alive = tonumber(redis.call('ZSCORE', KEYS[3], '~' .. waiter) or 0)
+  redis.call('ZREM', KEYS[3], waiter, '~' .. waiter)
+  if alive > millis * 2 then
+    local token = string.sub(waiter, 1, 36)
+    local fence = now[1] .. string.sub('000000' .. now[2], -6)
+    local last = redis.call('SET', KEYS[2], fence, 'GET', 'PX', ARGV[2])
+    if last and tonumber(last) >= tonumber(fence) then
+      fence = string.format('%.0f', tonumber(last) + 1)
+      redis.call('SET', KEYS[2], fence, 'PX', ARGV[2])
+    end
+    redis.call('SET', KEYS[1], token, 'PX', tonumber(string.sub(waiter, 37, 41)))
+    local heard = redis.pcall('PUBLISH', KEYS[3] .. ':' .. string.sub(waiter, 42), token .. fence)
+    -- Nobody heard it: where the waiter listened at this server it is dead; where it listens at another, none counts here.
+    if type(heard) == 'number' and (heard > 0 or alive % 2 == 0) then return 2 end
+  end
+end
+redis.call('DEL', KEYS[1])
+return 1

@@ -1,0 +1,71 @@
+package lock_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redispatterns/redispatterns/internal/redistest"
+	"github.com/redispatterns/redispatterns/lock"
+)
+
+func TestReplicas(t *testing.T) {
+	t.Parallel()
+	s, master := redistest.Own(t, "--repl-diskless-sync-delay", "0")
+	host, port, err := net.SplitHostPort(master.Addr)
+	require.NoError(t, err)
+	_, replica := redistest.Own(t, "--replicaof", host, port)
+	c, ctx := s.Client(t), context.Background()
+	redistest.Eventually(t, func() bool { return strings.Contains(c.Info(ctx, "replication").Val(), "state=online") }, "the replica is there")
+
+	opts := &lock.Options{Replicas: 1, ReplicaTimeout: 2 * time.Second}
+	m := newLocker(t, c, opts).Mutex("x")
+	lease := must(t)(m.TryLock(ctx))
+	require.Greater(t, c.PTTL(ctx, "lock:x").Val(), 9*time.Second)
+	got := waiting(t, c, newLocker(t, c, opts).Mutex("x"), "x", 1)
+	require.NoError(t, lease.Release(ctx))
+	granted := <-got // confirmed before it is handed out
+	require.Greater(t, c.PTTL(ctx, "lock:x").Val(), 9*time.Second)
+	require.NoError(t, granted.Release(ctx))
+	permit := must(t)(newLocker(t, c, opts).Semaphore("y", 2).Acquire(ctx))
+	require.NoError(t, permit.Release(ctx))
+
+	_, err = newLocker(t, c, &lock.Options{Replicas: 2, ReplicaTimeout: 20 * time.Millisecond}).Mutex("x").Lock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotReplicated)
+	require.NotErrorIs(t, err, lock.ErrNotAcquired)
+	require.ErrorContains(t, err, "1 of 2 replicas")
+	require.Zero(t, c.Exists(ctx, "lock:x").Val(), "released again")
+
+	replica.Stop()
+	redistest.Eventually(t, func() bool { return strings.Contains(c.Info(ctx, "replication").Val(), "connected_slaves:0") }, "the replica is gone")
+	_, err = newLocker(t, c, &lock.Options{Replicas: 1}).Mutex("x").TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotReplicated)
+	require.Zero(t, c.Exists(ctx, "lock:x").Val())
+}
+
+func TestReplicasNeedsAPinnedConnection(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	ap, err := s.Client(t).AutoPipeline()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ap.Close() })
+	_, err = lock.New(ap, &lock.Options{Replicas: 1})
+	require.ErrorIs(t, err, lock.ErrUnsupported)
+	c := s.Client(t)
+	_, err = lock.New(c, &lock.Options{Replicas: -1})
+	require.ErrorContains(t, err, "Replicas is -1, and must not be negative")
+	_, err = lock.NewQuorum(&lock.Options{Replicas: 1}, c, c, c)
+	require.ErrorIs(t, err, lock.ErrUnsupported)
+
+	cluster := redistest.ThreeMasters(t).Client(t) // which has no replicas
+	m := newLocker(t, cluster, &lock.Options{Replicas: 1, ReplicaTimeout: 10 * time.Millisecond}).Mutex(redistest.ID())
+	_, err = m.TryLock(context.Background())
+	require.ErrorIs(t, err, lock.ErrNotReplicated)
+	status, err := m.Status(context.Background())
+	require.NoError(t, err)
+	require.False(t, status.Held)
+}

@@ -1,0 +1,77 @@
+package ranking
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"github.com/redispatterns/redispatterns/internal/rediskey"
+	"github.com/redispatterns/redispatterns/internal/script"
+)
+
+//go:embed merge.lua
+var mergeSource string
+
+var (
+	mergeScript = script.New(mergeSource)
+	mergeOnce   = mergeScript.Once()
+)
+
+// Aggregate says which score a member has in a union of boards.
+type Aggregate uint8
+
+const (
+	Sum Aggregate = iota
+	Min
+	Max
+)
+
+// Merge makes b the union of boards; b's own scores count only if b is among them. On a Redis Cluster all must share a
+// slot, as the windows of one name do, or boards with the same {tag} in their names; others are ErrUnsupported, wherever
+// Redis runs. So are boards with Ties EarliestFirst, whose scores hold times, and boards without Integers into one with it.
+//
+// It reads every member of every board and holds Redis up for that time, about a second for a million members: it is made
+// for the nightly job, not for a request. A Sum that b itself is part of would count twice, so it is sent once and can be
+// ErrUnknown.
+func (b *Leaderboard) Merge(ctx context.Context, agg Aggregate, boards ...*Leaderboard) error {
+	if err := b.merge(ctx, agg, boards); err != nil {
+		return b.wrap("merge", err)
+	}
+	return nil
+}
+
+func (b *Leaderboard) merge(ctx context.Context, agg Aggregate, boards []*Leaderboard) error {
+	switch {
+	case b.shards != nil:
+		return errSharded
+	case agg > Max:
+		return fmt.Errorf("aggregate is %d, which is none", agg)
+	case len(boards) == 0:
+		return errors.New("no boards are given")
+	case b.options.Ties == EarliestFirst:
+		return fmt.Errorf("%w: its Ties are EarliestFirst", ErrUnsupported)
+	}
+	keys := []string{b.key, b.companion(unionSuffix), b.companion(scoresSuffix)}
+	s := mergeScript
+	for i, board := range boards {
+		switch {
+		case board == nil:
+			return fmt.Errorf("board %d is nil", i)
+		case board.shards != nil:
+			return fmt.Errorf("%w: %q is sharded", ErrUnsupported, board.key)
+		case board.options.Ties == EarliestFirst:
+			return fmt.Errorf("%w: the Ties of %q are EarliestFirst", ErrUnsupported, board.key)
+		case b.options.Integers && !board.options.Integers:
+			return fmt.Errorf("%w: the scores of %q need not be integers", ErrUnsupported, board.key)
+		case rediskey.Slot(board.key) != rediskey.Slot(b.key):
+			return fmt.Errorf("%w: %q lies in another slot", ErrUnsupported, board.key)
+		case board.key == b.key && agg == Sum:
+			s = mergeOnce
+		}
+		keys = append(keys, board.key)
+	}
+	name := [...]string{Sum: "SUM", Min: "MIN", Max: "MAX"}[agg]
+	_, err := s.Int(ctx, b.client, keys, name, b.settings.order, b.ties, b.limit, b.size, b.ttl, b.closes)
+	return fromScript(err)
+}

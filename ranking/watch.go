@@ -1,0 +1,120 @@
+package ranking
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Watch yields the n best: at once, and then whenever they have changed, a change of rank or score included. It looks at
+// most once per every, and what happened between two looks is seen as one change. The watchers of a Leaderboard share the
+// looks, so a thousand of them cost Redis no more than one; keep one Leaderboard for a board, and watch that.
+//
+// It ends with ctx, or when the loop is left. A look that fails is yielded as an error, and the next one follows after
+// every: leave the loop, or go on. It starts no goroutine and holds no connection.
+func (b *Leaderboard) Watch(ctx context.Context, n int, every time.Duration) iter.Seq2[[]Entry, error] {
+	return func(yield func([]Entry, error) bool) {
+		if n < 1 || every < time.Millisecond {
+			yield(nil, b.wrap("watch", fmt.Errorf("n is %d and every is %v, below 1 or 1ms", n, every)))
+			return
+		}
+		b.watched.join(n)
+		defer b.watched.leave(n)
+		var before []Entry
+		for first := true; ; {
+			seen := b.watched.look(ctx, b, n, every)
+			if ctx.Err() != nil {
+				return
+			}
+			top := seen.top[:min(n, len(seen.top))]
+			switch {
+			case seen.err != nil:
+				if !yield(nil, seen.err) {
+					return
+				}
+			case first || !slices.Equal(top, before):
+				before, first = top, false
+				if !yield(slices.Clone(top), nil) {
+					return
+				}
+			}
+			timer := time.NewTimer(time.Until(seen.at.Add(every)))
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			}
+		}
+	}
+}
+
+// watched is what the watchers of a board share: who looks does it for all.
+type watched struct {
+	looking chan struct{} // holds a token while somebody looks
+
+	mu   sync.Mutex
+	wide map[int]int // how many watchers want how many entries
+	last look
+}
+
+// look is what was seen, and when.
+type look struct {
+	top []Entry
+	err error
+	n   int // how many entries were asked for
+	at  time.Time
+}
+
+func newWatched() *watched {
+	return &watched{looking: make(chan struct{}, 1), wide: map[int]int{}}
+}
+
+func (w *watched) join(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wide[n]++
+}
+
+func (w *watched) leave(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wide[n]--; w.wide[n] == 0 {
+		delete(w.wide, n)
+	}
+}
+
+// fresh is the last look if it is wide enough and not older than every, else the width that all watchers need.
+func (w *watched) fresh(n int, every time.Duration) (last look, ok bool, width int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k := range w.wide {
+		width = max(width, k)
+	}
+	return w.last, w.last.n >= n && time.Since(w.last.at) < every, width
+}
+
+func (w *watched) look(ctx context.Context, b *Leaderboard, n int, every time.Duration) look {
+	select {
+	case w.looking <- struct{}{}:
+		defer func() { <-w.looking }()
+	case <-ctx.Done():
+		return look{}
+	}
+	last, ok, width := w.fresh(n, every)
+	if ok {
+		return last
+	}
+	seen := look{n: width, at: time.Now()}
+	seen.top, seen.err = b.Top(ctx, width)
+	if ctx.Err() != nil {
+		return look{} // which is no failure of the others
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = seen
+	return seen
+}

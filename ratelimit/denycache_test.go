@@ -1,0 +1,128 @@
+package ratelimit_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redispatterns/redispatterns/internal/redistest"
+	"github.com/redispatterns/redispatterns/ratelimit"
+)
+
+func TestDenyCacheSparesTheTrips(t *testing.T) {
+	t.Parallel()
+	virtually(t, func(t *testing.T, s *redistest.Server, build constructor) {
+		var p plan
+		opts := p.options()
+		opts.DenyCache = 100
+		c := s.Client(t)
+		l := must(t)(build(c, ratelimit.PerHour(900), opts))
+		take(t, l, "u", 900)
+		first := take(t, l, "u", 3)
+		require.False(t, first.Allowed)
+		sent := redistest.Count(c)
+		for i := range 100 {
+			r := take3(t, l, "u")
+			require.Equal(t, ratelimit.ReasonDenyCache, r.Reason)
+			require.Equal(t, first.RetryAfter-time.Duration(i)*time.Millisecond, r.RetryAfter, "it goes on counting")
+			redistest.Sleep(time.Millisecond)
+		}
+		require.Zero(t, sent.Trips())
+
+		trips := func(why string, want int, call func()) {
+			t.Helper()
+			sent.Reset()
+			call()
+			require.Equal(t, want, sent.Trips(), why)
+		}
+		trips("another cost", 1, func() { _, _ = l.AllowN(ctx, "u", 2) })
+		trips("the first cost again, which the other has taken the place of", 1, func() { take3(t, l, "u") })
+		trips("remembered", 0, func() { take3(t, l, "u") })
+		trips("a look", 1, func() { _, _ = l.Peek(ctx, "u") })
+		p.set(ratelimit.PerHour(901))
+		trips("another limit", 1, func() { take3(t, l, "u") })
+		p.set(ratelimit.Limit{})
+		take3(t, l, "u")
+		redistest.Sleep(1001 * time.Millisecond)
+		trips("after a second", 1, func() { take3(t, l, "u") })
+		require.NoError(t, l.Reset(ctx, "u"))
+		r := take3(t, l, "u")
+		require.True(t, r.Allowed, "its own Reset shows at once")
+		require.True(t, take(t, l, "u", 897).Allowed)
+		for !take3(t, l, "u").Allowed {
+			require.NoError(t, l.Refund(ctx, r))
+		}
+	})
+}
+
+func take3(t *testing.T, l *ratelimit.Limiter, id string) ratelimit.Result {
+	t.Helper()
+	r, err := l.AllowN(ctx, id, 3)
+	require.NoError(t, err)
+	return r
+}
+
+// What Redis would let through, it is asked about: a denial is not remembered beyond its RetryAfter.
+func TestDenyCacheNeverDeniesWhatWouldPass(t *testing.T) {
+	t.Parallel()
+	virtually(t, func(t *testing.T, s *redistest.Server, build constructor) {
+		c := s.Client(t)
+		with := must(t)(build(c, ratelimit.Limit{Events: 4, Per: 400 * time.Millisecond}, &ratelimit.Options{DenyCache: 1}))
+		for range 20 {
+			r := take1(t, with)
+			for r.Allowed {
+				r = take1(t, with)
+			}
+			redistest.Sleep(r.RetryAfter - time.Microsecond)
+			require.False(t, take1(t, with).Allowed)
+			redistest.Sleep(time.Microsecond)
+			require.True(t, take1(t, with).Allowed)
+		}
+	})
+}
+
+func take1(t *testing.T, l *ratelimit.Limiter) ratelimit.Result {
+	t.Helper()
+	r, err := l.Allow(ctx, "u")
+	require.NoError(t, err)
+	return r
+}
+
+func TestDenyCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{1, 3, 16, 100} {
+		l := must(t)(ratelimit.NewTokenBucket(redistest.Mini(t).Client(t), ratelimit.PerDay(1), &ratelimit.Options{Timeout: -1, DenyCache: size}))
+		var wg sync.WaitGroup
+		for g := range 4 {
+			wg.Go(func() {
+				for i := range 80 {
+					id := fmt.Sprint(g, "-", i)
+					for range 2 {
+						if _, err := l.Allow(ctx, id); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		require.LessOrEqual(t, ratelimit.Remembered(l), size)
+		require.NotZero(t, ratelimit.Remembered(l))
+	}
+	_, err := ratelimit.NewTokenBucket(redistest.Mini(t).Client(t), ratelimit.PerDay(1), &ratelimit.Options{DenyCache: -1})
+	require.EqualError(t, err, "ratelimit: Options.DenyCache is -1, must not be negative")
+}
+
+func BenchmarkDenyCache(b *testing.B) {
+	l := must(b)(ratelimit.NewFixedWindow(redistest.Real(b).Client(b), ratelimit.PerDay(1), &ratelimit.Options{DenyCache: 1000}))
+	id := redistest.ID()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := l.Allow(ctx, id); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package ratelimit_test
+
+import (
+	"cmp"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redispatterns/redispatterns"
+	"github.com/redispatterns/redispatterns/internal/redistest"
+	"github.com/redispatterns/redispatterns/ratelimit"
+)
+
+func TestMain(m *testing.M) {
+	startExampleServer()
+	redistest.Main(m)
+}
+
+var ctx = context.Background()
+
+// constructor makes a limiter of one algorithm.
+type constructor func(redispatterns.Client, ratelimit.Limit, *ratelimit.Options) (*ratelimit.Limiter, error)
+
+var algorithms = map[string]constructor{
+	"fixed window":    calmly(ratelimit.NewFixedWindow),
+	"sliding window":  calmly(ratelimit.NewSlidingWindow),
+	"sliding counter": calmly(ratelimit.NewSlidingCounter),
+	"token bucket":    calmly(ratelimit.NewTokenBucket),
+	"multi":           calmly(multi(ratelimit.SlidingCounter, ratelimit.FixedWindow)),
+	"multi of bucket": calmly(multi(ratelimit.TokenBucket)),
+}
+
+// calm are the options of tests that a busy machine must not disturb.
+var calm = &ratelimit.Options{Timeout: -1}
+
+// calmly sets no Timeout where the options name none.
+func calmly(build constructor) constructor {
+	return func(c redispatterns.Client, limit ratelimit.Limit, opts *ratelimit.Options) (*ratelimit.Limiter, error) {
+		o := *calm
+		if opts != nil {
+			o = *opts
+			o.Timeout = cmp.Or(opts.Timeout, calm.Timeout)
+		}
+		return build(c, limit, &o)
+	}
+}
+
+// multi is NewMulti with a rule of the same limit for each algorithm.
+func multi(of ...ratelimit.Algorithm) constructor {
+	return func(c redispatterns.Client, limit ratelimit.Limit, opts *ratelimit.Options) (*ratelimit.Limiter, error) {
+		var rules []ratelimit.Rule
+		for i, algorithm := range of {
+			rules = append(rules, ratelimit.Rule{Name: string(rune('a' + i)), Limit: limit, Algorithm: algorithm})
+		}
+		return ratelimit.NewMulti(c, rules, opts)
+	}
+}
+
+// eachAlgorithm runs fn for every algorithm on both servers, in parallel.
+func eachAlgorithm(t *testing.T, fn func(t *testing.T, s *redistest.Server, build constructor)) {
+	t.Helper()
+	for name, build := range algorithms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redistest.Run(t, func(t *testing.T, s *redistest.Server) { fn(t, s, build) })
+		})
+	}
+}
+
+func must(t testing.TB) func(*ratelimit.Limiter, error) *ratelimit.Limiter {
+	return func(l *ratelimit.Limiter, err error) *ratelimit.Limiter {
+		t.Helper()
+		require.NoError(t, err)
+		return l
+	}
+}
+
+// take is Allow that must come to a decision.
+func take(t testing.TB, l *ratelimit.Limiter, id string, n int64) ratelimit.Result {
+	t.Helper()
+	r, err := l.AllowN(ctx, id, n)
+	require.NoError(t, err)
+	consistent(t, r)
+	return r
+}
+
+func peek(t testing.TB, l *ratelimit.Limiter, id string) ratelimit.Result {
+	t.Helper()
+	r, err := l.Peek(ctx, id)
+	require.NoError(t, err)
+	consistent(t, r)
+	return r
+}
+
+// consistent checks what holds for every decision.
+func consistent(t testing.TB, r ratelimit.Result) {
+	t.Helper()
+	require.GreaterOrEqual(t, r.Remaining, int64(0))
+	require.LessOrEqual(t, r.Remaining, r.Limit)
+	require.GreaterOrEqual(t, r.ResetAfter, time.Duration(0))
+	require.Equal(t, r.Allowed, r.RetryAfter == 0, "RetryAfter is 0 exactly when allowed: %+v", r)
+	require.GreaterOrEqual(t, r.RetryAfter, time.Duration(0))
+	require.Equal(t, r.Allowed, r.Reason == ratelimit.ReasonAllowed)
+}
+
+// inOneWindow begins a window of the server with start and requires what fn answers in it, unless it is too slow for the
+// window: then it tries again.
+func inOneWindow(t testing.TB, s *redistest.Server, per time.Duration, start func(), fn func() int, want int) {
+	t.Helper()
+	for range 20 {
+		now := s.Now(t)
+		s.Advance(t, now.Truncate(per).Add(per).Sub(now)+time.Millisecond)
+		start()
+		begun := s.Now(t).Truncate(per)
+		got := fn()
+		if s.Now(t).Truncate(per).Equal(begun) {
+			require.Equal(t, want, got)
+			return
+		}
+	}
+	t.Fatalf("20 windows of %v were too short for the test", per)
+}

@@ -1,0 +1,66 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Options of a Limiter; nil and zero fields mean the defaults.
+type Options struct {
+	// Name names the limiter in its keys. It holds no colon. Give each limiter of an application its own: limiters of
+	// different names never share a key, whatever the ids. Defaults to none.
+	Name string
+	// Prefix stands before every id. Defaults to "ratelimit:", or "ratelimit:<Name>:" where Name is set.
+	Prefix string
+	// LimitFor answers the limit of an id, its plan say: [Unlimited], or the zero Limit where the limiter's own holds. It is
+	// asked at every call before anything is sent, of NewMulti's limiter once for each rule by its name, so it must be
+	// quick. Its error is returned, wrapped. A limit that changes holds at once. Of a counter or a log what was taken stays
+	// taken; a bucket counts in time, and who has used half of it has used half of the new one as well. A fixed window of
+	// another length begins anew.
+	LimitFor func(ctx context.Context, id, rule string) (Limit, error)
+	// Timeout bounds one decision, whatever the client's own timeouts are. Of a *redis.Client it takes a copy that ends reads
+	// with their context (the connections are the same, the hooks those that it has at the first decision). With any other
+	// client a decision runs in a goroutine; one that is given up is parked until the client gives it up too. While 64 are
+	// parked, or Redis has answered nothing for a while, OnFailure decides at once, and one call every 200 ms tries again.
+	// Refund and Reset are not bounded by it. Defaults to 500 ms; negative: the client's.
+	Timeout time.Duration
+	// OnFailure is what a decision is when Redis cannot answer. Defaults to FailWithError.
+	OnFailure FailurePolicy
+	// DenyCache is how many denials this process remembers, so that a flood costs no round trip: each no longer than its
+	// RetryAfter and one second. A Reset or Refund in another process may show so much later. Defaults to 0: none.
+	DenyCache int
+	// Observe sees every decision and every failure of one, Peek's failures too. It must not block.
+	Observe func(ctx context.Context, e Event)
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if strings.Contains(opts.Name, ":") {
+		return Options{}, fmt.Errorf("ratelimit: Options.Name is %q, must hold no colon", opts.Name)
+	}
+	if opts.DenyCache < 0 {
+		return Options{}, fmt.Errorf("ratelimit: Options.DenyCache is %d, must not be negative", opts.DenyCache)
+	}
+	if opts.OnFailure > FailClosed {
+		return Options{}, fmt.Errorf("ratelimit: Options.OnFailure is %d, which is no policy", opts.OnFailure)
+	}
+	if opts.Prefix == "" {
+		opts.Prefix = "ratelimit:"
+		if opts.Name != "" {
+			opts.Prefix += opts.Name + ":"
+		}
+	}
+	return opts, nil
+}
+
+var (
+	errNoClient  = errors.New("ratelimit: client is nil")
+	errNoLimiter = errors.New("a Limiter must come from its constructor")
+	errForeign   = errors.New("ratelimit: refund: the result is another limiter's")
+)
