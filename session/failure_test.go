@@ -270,3 +270,79 @@ func everyOperation(t *testing.T, store *session.Store[user], before func()) {
 	_, err = store.Load(ctx, sess.Token())
 	require.ErrorIs(t, err, session.ErrNotFound)
 }
+
+// A Save that failed may have written: a way back to the old values is written too, and the index follows.
+func TestSaveTakenBackAfterALostReply(t *testing.T) {
+	t.Parallel()
+	type device struct {
+		UserID int64  `redis:"user_id"`
+		Role   string `redis:"role,omitempty"`
+	}
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		p := s.Proxy(t)
+		opts := &session.Options{UserField: "user_id"}
+		store := newStore[device](t, p.Client(t, func(o *redis.Options) { o.MaxRetries = -1 }), opts)
+		direct := newStore[device](t, s.Client(t), opts)
+		for name, write := range map[string]func(context.Context, *session.Session[device]) error{"save": store.Save, "rotate": store.Rotate} {
+			before := device{UserID: 42}
+			sess := create(t, store, before)
+			require.NoError(t, store.Save(ctx, sess), "the script is there from now on")
+			require.NoError(t, store.Rotate(ctx, sess))
+
+			sess.Data.Role = "admin"
+			if name == "save" {
+				p.DropReplies(1, "evalsha")
+			} else {
+				p.DropReplies(1000) // it asks what became of it
+			}
+			require.Error(t, write(ctx, sess), name)
+			p.DropReplies(0)
+			after, err := direct.ByID(ctx, sess.ID)
+			require.NoError(t, err)
+			require.Equal(t, "admin", after.Data.Role, "%s: it was written", name)
+
+			sess.Data.Role = ""
+			require.NoError(t, store.Save(ctx, sess), name)
+			after, err = direct.ByID(ctx, sess.ID)
+			require.NoError(t, err)
+			require.Equal(t, before, after.Data, name)
+
+			after.Data.Role = "guest"
+			require.NoError(t, direct.Save(ctx, after))
+			require.NoError(t, store.Save(ctx, sess))
+			after, err = direct.ByID(ctx, sess.ID)
+			require.NoError(t, err)
+			require.Equal(t, "guest", after.Data.Role, "%s: what is known to be written is not written again", name)
+		}
+	})
+}
+
+// The same for the user: where it goes back, the index has the session, though its entry was taken out meanwhile.
+func TestUserTakenBackAfterALostReply(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		p, direct := s.Proxy(t), s.Client(t)
+		c := p.Client(t, func(o *redis.Options) { o.MaxRetries = -1 })
+		opts := &session.Options{UserField: "user_id"}
+		store := newStore[user](t, c, opts)
+		sess := create(t, store, tanaka)
+		require.NoError(t, store.Touch(ctx, sess.ID), "the script is there from now on")
+		scripts := 0
+		c.AddHook(beforeScript(func() {
+			if scripts++; scripts == 2 { // after the one of the index
+				p.DropReplies(1, "evalsha")
+			}
+		}))
+		sess.Data.UserID = 43
+		require.Error(t, store.Save(ctx, sess))
+		require.Equal(t, 1, p.Hits())
+		require.Equal(t, "43", direct.HGet(ctx, "session:"+sess.ID, "user_id").Val())
+		require.NoError(t, direct.ZRem(ctx, "session:user:42", sess.ID).Err(), "as a List does once the entry is old")
+
+		sess.Data.UserID = 42
+		require.NoError(t, store.Save(ctx, sess))
+		list, err := store.List(ctx, "42")
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+	})
+}
