@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -15,7 +16,8 @@ import (
 	"github.com/redispatterns/redispatterns/session"
 )
 
-// go-redis sends again what it got no reply to. Each write has then happened once.
+// What got no reply is sent again. Each write has then happened once, and of sessions that nobody knows one was made with
+// each lost reply of Create.
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
@@ -28,14 +30,14 @@ func TestLostReplies(t *testing.T) {
 			lose(2, "evalsha")
 			sess := create(t, store, tanaka)
 			require.Equal(t, 2, p.Hits(), name)
-			require.Equal(t, before+1, keys(t, direct), "%s: one session", name)
+			require.Equal(t, before+3, keys(t, direct), "%s: one session, and two that nobody has the token of", name)
 			requireTTL(t, direct, sess.ID, 30*time.Minute)
 
 			lose(1, "hgetall")
 			loaded, err := store.Load(ctx, sess.Token())
 			require.NoError(t, err, name)
 			require.Equal(t, tanaka, loaded.Data)
-			require.True(t, sess.CreatedAt.Equal(loaded.CreatedAt), "the repetition answers what the first did")
+			require.True(t, sess.CreatedAt.Equal(loaded.CreatedAt))
 
 			lose(2, "evalsha")
 			loaded.Data.Role = "member"
@@ -345,4 +347,50 @@ func TestUserTakenBackAfterALostReply(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, list, 1)
 	})
+}
+
+// holding is a connection on which the network holds back the first script that is sent.
+type holding struct {
+	net.Conn
+	held *[]byte
+}
+
+func (h holding) Write(b []byte) (int, error) {
+	if *h.held == nil && bytes.Contains(b, []byte("evalsha")) {
+		*h.held = bytes.Clone(b)
+		return len(b), nil
+	}
+	return h.Conn.Write(b)
+}
+
+// A Create that arrives after the logout brings nothing back that anybody has the token of.
+func TestCreateThatComesLate(t *testing.T) {
+	t.Parallel()
+	s, p := redistest.Own(t)
+	direct := newStore[user](t, s.Client(t), nil)
+	create(t, direct, tanaka) // the script is there from now on
+	var late []byte
+	c := s.Client(t, func(o *redis.Options) {
+		patient(o)
+		o.PoolSize = 1 // so that one goroutine at a time looks at late
+		o.Dialer = func(context.Context, string, string) (net.Conn, error) {
+			conn, err := net.Dial("tcp", p.Addr)
+			return holding{conn, &late}, err
+		}
+	})
+	sess := create(t, newStore[user](t, c, nil), tanaka)
+	require.NotEmpty(t, late)
+	require.NoError(t, direct.Destroy(ctx, sess.ID))
+
+	conn, err := net.Dial("tcp", p.Addr)
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Write(late)
+	require.NoError(t, err)
+	answer := make([]byte, 1)
+	_, err = conn.Read(answer)
+	require.NoError(t, err)
+	require.Equal(t, ":", string(answer), "it made a session")
+	_, err = direct.Load(ctx, sess.Token())
+	require.ErrorIs(t, err, session.ErrNotFound)
 }
