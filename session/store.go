@@ -30,7 +30,8 @@
 // the key and holds no secret.
 //
 // A replica may lag behind its master: a client that reads from replicas can miss a session just made and still see one
-// just destroyed.
+// just destroyed. With go-redis' client-side cache List and DestroyAll can too, for some milliseconds; what is asked by a
+// token or an ID does not go through it.
 package session
 
 import (
