@@ -24,6 +24,7 @@ func TestLostReplies(t *testing.T) {
 		s.OnlyOurs(t) // it counts keys
 		p, direct := s.Proxy(t), s.Client(t)
 		store := newStore[user](t, p.Client(t, patient), nil)
+		everyUse := newStore[user](t, p.Client(t, patient), &session.Options{TouchEvery: -1})
 		create(t, store, tanaka) // the scripts are there from now on
 		for name, lose := range map[string]func(int, ...string){"reply dropped": p.DropReplies, "connection closed": p.CloseAfter} {
 			before := keys(t, direct)
@@ -38,6 +39,16 @@ func TestLostReplies(t *testing.T) {
 			require.NoError(t, err, name)
 			require.Equal(t, tanaka, loaded.Data)
 			require.True(t, sess.CreatedAt.Equal(loaded.CreatedAt))
+
+			for kind, renews := range map[string]*session.Store[user]{"due": store, "every use": everyUse} {
+				require.NoError(t, direct.Expire(ctx, "session:"+sess.ID, 10*time.Minute).Err())
+				lose(1, "evalsha")
+				loaded, err = renews.Load(ctx, sess.Token())
+				require.NoError(t, err, "%s, %s", name, kind)
+				require.Equal(t, 1, p.Hits())
+				require.Equal(t, tanaka, loaded.Data)
+				require.Greater(t, direct.TTL(ctx, "session:"+sess.ID).Val(), 20*time.Minute, "it is renewed")
+			}
 
 			lose(2, "evalsha")
 			loaded.Data.Role = "member"
