@@ -139,7 +139,10 @@ const failSoon, failLate = 300 * time.Millisecond, 3 * time.Second
 func TestRedisStopped(t *testing.T) {
 	t.Parallel()
 	s, p := redistest.Own(t)
-	c := s.Client(t, func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
+	c := s.Client(t, func(o *redis.Options) {
+		o.MaxRetries, o.DialerRetries = -1, 1
+		o.PoolSize = 1000 // after as many failed dials go-redis would dial in the background, which outlives Close by a second
+	})
 	ops := map[string]func(context.Context) error{}
 	for kind, every := range stores {
 		store := newStore[user](t, c, &session.Options{TouchEvery: every})
