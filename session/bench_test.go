@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"net/http"
 	"strconv"
 	"testing"
 	"time"
@@ -21,6 +22,14 @@ func TestAllocations(t *testing.T) {
 	store := newStore[user](t, c, nil)
 	renewing := newStore[user](t, c, &session.Options{TouchEvery: -1})
 	sess := create(t, store, tanaka)
+	m, err := session.NewManager(store, nil)
+	require.NoError(t, err)
+	handler := m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if _, err := m.Get(r.Context()); err != nil {
+			t.Error(err)
+		}
+	}))
+	cookie := http.Header{"Cookie": {"theme=dark; __Host-session=" + sess.Token()}}
 	for name, tt := range map[string]struct {
 		op     func() error
 		allocs float64
@@ -29,6 +38,7 @@ func TestAllocations(t *testing.T) {
 		"read that renews":   {func() error { _, err := renewing.Load(ctx, sess.Token()); return err }, 40},
 		"change and save":    {func() error { return changeAndSave(store, sess.Token()) }, 60},
 		"update":             {func() error { return store.Update(ctx, sess, increment) }, 60},
+		"request":            {func() error { serveQuietly(handler, cookie); return nil }, 40},
 		"create and destroy": {func() error { return createAndDestroy(store) }, 60},
 	} {
 		require.NoError(t, tt.op())
@@ -198,4 +208,9 @@ func BenchmarkRotate(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// serveQuietly has a handler serve a request, and costs next to nothing itself.
+func serveQuietly(h http.Handler, header http.Header) {
+	h.ServeHTTP(nil, &http.Request{Method: http.MethodGet, Header: header})
 }

@@ -12,7 +12,8 @@ type changes struct {
 	delete  []string
 }
 
-// changes are those that were made to sess.Data since its hash was read or written, nil if there are none.
+// changes are those that were made to sess.Data since its hash was read or written, nil if there are none. A field whose
+// last write failed counts as changed, or the way back to its old value would be lost.
 func (s *Store[T]) changes(sess *Session[T]) (*changes, error) {
 	var c changes
 	size := 0
@@ -27,12 +28,14 @@ func (s *Store[T]) changes(sess *Session[T]) (*changes, error) {
 			size += len(f.name) + len(text)
 		}
 		stored, was := sess.own.hash[f.name]
-		if ok == was && text == stored {
-			continue
-		}
-		// Another writer may have put the same value otherwise ("true" for 1), or left a field out that is zero.
-		if same, present, err := s.normal(f, stored, was); err == nil && ok == present && text == same {
-			continue
+		if !slices.Contains(sess.own.unsure, f.name) {
+			if ok == was && text == stored {
+				continue
+			}
+			// Another writer may have put the same value otherwise ("true" for 1), or left a field out that is zero.
+			if same, present, err := s.normal(f, stored, was); err == nil && ok == present && text == same {
+				continue
+			}
 		}
 		if ok {
 			c.set = append(c.set, f.name, text)
@@ -92,6 +95,18 @@ func (c *changes) appendTo(args []any) []any {
 		args = append(args, s)
 	}
 	return args
+}
+
+// names are the fields that are changed.
+func (c *changes) names() []string {
+	if c == nil {
+		return nil
+	}
+	names := slices.Clone(c.delete)
+	for i := 0; i < len(c.set); i += 2 {
+		names = append(names, c.set[i])
+	}
+	return names
 }
 
 // apply does to hash what was done in Redis.

@@ -53,6 +53,8 @@ func newPlan(t reflect.Type) (plan, error) {
 	return p, nil
 }
 
+const noName = "it has no name in a `redis` tag; leave it out with `redis:\"-\"`"
+
 func (p *plan) add(t reflect.Type, prefix []int) error {
 	for i := range t.NumField() {
 		sf := t.Field(i)
@@ -64,12 +66,16 @@ func (p *plan) add(t reflect.Type, prefix []int) error {
 		case tag == "-":
 			continue
 		case !tagged && sf.Anonymous && sf.Type.Kind() == reflect.Struct:
-			if err := p.add(sf.Type, index); err != nil {
+			err := p.add(sf.Type, index)
+			if err == nil {
+				continue
+			}
+			if !reflect.PointerTo(sf.Type).Implements(unmarshalerType) {
 				return err
 			}
-			continue
+			return fail(noName) // a value of one piece, as time.Time is: what it has inside is not the caller's
 		case !tagged || name == "":
-			return fail("it has no name in a `redis` tag; leave it out with `redis:\"-\"`")
+			return fail(noName)
 		case !sf.IsExported():
 			return fail("it is not exported; leave it out with `redis:\"-\"`")
 		case strings.HasPrefix(name, "_"):
@@ -155,6 +161,9 @@ func valueCodec(t reflect.Type) (codec, error) {
 	case t.Kind() == reflect.Interface:
 		return codec{}, errors.New("an interface cannot be stored: what to make of its text is unknown")
 	case marshals && unmarshals:
+		if _, err := encodeText(reflect.New(t).Elem()); errors.Is(err, errPanic) {
+			return codec{}, fmt.Errorf("the zero %v cannot be stored: its MarshalText panics", t)
+		}
 		return codec{encodeText, decodeText}, nil
 	case marshals || unmarshals:
 		return codec{}, fmt.Errorf("%v has only one of MarshalText and UnmarshalText", t)
@@ -244,11 +253,23 @@ func encodeTime(v reflect.Value) (string, error) {
 	return string(text), err
 }
 
-func encodeText(v reflect.Value) (string, error) {
+var errPanic = errors.New("a text method of it panics")
+
+// noPanic makes a panic of MarshalText or UnmarshalText an error, as where a type has them from an embedded nil pointer.
+// What the panic says is left out: it may show the value.
+func noPanic(err *error) {
+	if recover() != nil {
+		*err = errPanic
+	}
+}
+
+func encodeText(v reflect.Value) (_ string, err error) {
+	defer noPanic(&err)
 	text, err := v.Addr().Interface().(encoding.TextMarshaler).MarshalText()
 	return string(text), err
 }
 
-func decodeText(v reflect.Value, text string) error {
+func decodeText(v reflect.Value, text string) (err error) {
+	defer noPanic(&err)
 	return v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
 }

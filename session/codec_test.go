@@ -205,6 +205,13 @@ func TestUnusableDataIsRefused(t *testing.T) {
 		"M: complex64 cannot be stored": errorOf(session.New[struct {
 			M complex64 `redis:"m"`
 		}](c, nil)),
+		"struct { time.Time }.Time: it has no name in a `redis` tag": errorOf(session.New[struct{ time.Time }](c, nil)),
+		"O: the zero session_test.borrowed cannot be stored: its MarshalText panics": errorOf(session.New[struct {
+			O borrowed `redis:"o"`
+		}](c, nil)),
+		"P: the zero session_test.borrowed cannot be stored": errorOf(session.New[struct {
+			P *borrowed `redis:"p"`
+		}](c, nil)),
 		"N: uintptr cannot be stored": errorOf(session.New[struct {
 			N uintptr `redis:"n"`
 		}](c, nil)),
@@ -215,6 +222,43 @@ func TestUnusableDataIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, "session: new: ")
 	}
+}
+
+// borrowed has its methods from a pointer that is nil in the zero value.
+type borrowed struct{ *time.Time }
+
+// touchy panics where it may not.
+type touchy struct{ text string }
+
+func (t *touchy) MarshalText() ([]byte, error) {
+	if t.text == "confidential" {
+		panic(t.text)
+	}
+	return []byte(t.text), nil
+}
+
+func (t *touchy) UnmarshalText(text []byte) error {
+	if string(text) == "confidential" {
+		panic(t.text)
+	}
+	t.text = string(text)
+	return nil
+}
+
+func TestPanicsOfTheDataAreErrors(t *testing.T) {
+	t.Parallel()
+	type data struct {
+		Touchy touchy `redis:"touchy"`
+	}
+	c := redistest.Mini(t).Client(t)
+	store := newStore[data](t, c, nil)
+	_, err := store.Create(ctx, data{touchy{"confidential"}})
+	require.EqualError(t, err, `session: create: field "touchy": a text method of it panics`)
+	sess := create(t, store, data{touchy{"harmless"}})
+	require.NoError(t, c.HSet(ctx, "session:"+sess.ID, "touchy", "confidential").Err())
+	_, err = store.Load(ctx, sess.Token())
+	require.ErrorContains(t, err, `field "touchy" does not hold a session_test.touchy`)
+	require.NotContains(t, err.Error(), "confidential")
 }
 
 type twice struct {

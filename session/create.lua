@@ -7,10 +7,7 @@
 -- ARGV[4]    its version
 -- ARGV[5]... name and value of each field
 --
--- Returns the time in milliseconds at which it was made, by this call or by the one that this call repeats; -1 when the key
--- is somebody else's.
-local made = redis.call('HMGET', KEYS[1], '_t', '_c')
-if made[1] == ARGV[3] then return tonumber(made[2]) end
+-- Returns the time in milliseconds at which it was made; -1 when the key is somebody else's.
 if redis.call('EXISTS', KEYS[1]) == 1 then return -1 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -130,6 +130,55 @@ func ExampleStore_Load() {
 	// Output: please log in
 }
 
+func ExampleStore_ByID() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	sessions, err := session.New[Cart](rdb, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	sess, err := sessions.Create(ctx, Cart{UserID: 42, Items: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	logged := sess.ID // no secret, so a log may have it
+
+	// A page of the administrators:
+	sess, err = sessions.ByID(ctx, logged)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("user %d, token %q\n", sess.Data.UserID, sess.Token())
+	// Output: user 42, token ""
+}
+
+func ExampleStore_Touch() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	sessions, err := session.New[Cart](rdb, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	sess, err := sessions.Create(ctx, Cart{UserID: 42})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// A WebSocket is open, and no request comes that would renew the session. Now and then:
+	fmt.Println(sessions.Touch(ctx, sess.ID))
+
+	// The user logged out in another window: time to close the connection.
+	if err := sessions.Destroy(ctx, sess.ID); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(errors.Is(sessions.Touch(ctx, sess.ID), session.ErrNotFound))
+	// Output:
+	// <nil>
+	// true
+}
+
 func ExampleStore_Save() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: addr})

@@ -143,7 +143,15 @@ func TestMixedIdleTimes(t *testing.T) {
 		long := newStore[user](t, c, &session.Options{IdleTimeout: 2 * time.Hour, Lifetime: time.Hour})
 		short := newStore[user](t, c, &session.Options{IdleTimeout: 10 * time.Minute})
 		sess := create(t, long, tanaka)
-		require.NoError(t, short.Touch(ctx, sess.ID))
+		eager := newStore[user](t, c, &session.Options{IdleTimeout: 10 * time.Minute, TouchEvery: -1})
+		for range 2 { // the first takes the mark of the lifetime's end away
+			redistest.Sleep(time.Second)
+			loaded, err := eager.Load(ctx, sess.Token())
+			require.NoError(t, err)
+			require.Zero(t, time.Since(loaded.LastSeen))
+			requireTTL(t, c, sess.ID, 10*time.Minute)
+		}
+		require.False(t, c.HExists(ctx, "session:"+sess.ID, "_s").Val())
 		for range 9 {
 			redistest.Sleep(6 * time.Minute)
 			_, err := short.Load(ctx, sess.Token())

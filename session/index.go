@@ -113,7 +113,7 @@ func (s *Store[T]) indexed(ctx context.Context, sess *Session[T], c *changes, wr
 			return err
 		}
 	}
-	if to != "" && (from != to || s.opts.Lifetime < 0) {
+	if to != "" && (moves || s.opts.Lifetime < 0) { // it may move to where it was, from where a failed Save may have put it
 		if err := s.enter(ctx, to, sess.ID); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/redispatterns/redispatterns/internal/script"
@@ -45,13 +46,23 @@ func NewManager[T any](store *Store[T], opts *ManagerOptions) (*Manager[T], erro
 // Store is the one that the Manager was made with.
 func (m *Manager[T]) Store() *Store[T] { return m.store }
 
-// request is what is known of a request's session.
+// request is the context of a request, with what is known of its session.
 type request[T any] struct {
-	http *http.Request
+	context.Context
+	manager *Manager[T]
+	header  http.Header
 
 	mu    sync.Mutex
 	known bool
 	sess  *Session[T] // nil where there is none
+}
+
+// Value finds the request itself, for its Manager.
+func (r *request[T]) Value(key any) any {
+	if key == r.manager.key {
+		return r
+	}
+	return r.Context.Value(key)
 }
 
 // maxCookies bounds what a request with many cookies of the name can cost.
@@ -66,7 +77,7 @@ var (
 // for, once a request; a request that does not ask costs nothing, and one without a session makes none.
 func (m *Manager[T]) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), m.key, &request[T]{http: r})))
+		next.ServeHTTP(w, r.WithContext(&request[T]{Context: r.Context(), manager: m, header: r.Header}))
 	})
 }
 
@@ -96,7 +107,7 @@ func (m *Manager[T]) Get(ctx context.Context) (*Session[T], error) {
 	req.mu.Lock()
 	defer req.mu.Unlock()
 	if !req.known {
-		sess, err := m.find(ctx, req.http)
+		sess, err := m.find(ctx, req.header)
 		if err != nil {
 			return nil, err
 		}
@@ -110,16 +121,23 @@ func (m *Manager[T]) Get(ctx context.Context) (*Session[T], error) {
 
 // find loads the session that one of the request's cookies opens, nil if none does: a browser sends several of one name
 // where their paths or domains differ.
-func (m *Manager[T]) find(ctx context.Context, r *http.Request) (*Session[T], error) {
-	var tried []string
-	for _, cookie := range r.CookiesNamed(m.opts.Cookie) {
-		if _, _, ok := splitToken(cookie.Value); !ok || slices.Contains(tried, cookie.Value) || len(tried) == maxCookies {
-			continue
-		}
-		tried = append(tried, cookie.Value)
-		sess, err := m.store.Load(ctx, cookie.Value)
-		if err == nil || !errors.Is(err, ErrNotFound) {
-			return sess, err
+func (m *Manager[T]) find(ctx context.Context, header http.Header) (*Session[T], error) {
+	var tried [maxCookies]string
+	n := 0
+	for _, line := range header["Cookie"] {
+		for line != "" && n < maxCookies {
+			var pair string
+			pair, line, _ = strings.Cut(line, ";")
+			name, token, _ := strings.Cut(strings.TrimSpace(pair), "=")
+			if _, _, ok := splitToken(token); !ok || name != m.opts.Cookie || slices.Contains(tried[:n], token) {
+				continue
+			}
+			tried[n] = token
+			n++
+			sess, err := m.store.Load(ctx, token)
+			if err == nil || !errors.Is(err, ErrNotFound) {
+				return sess, err
+			}
 		}
 	}
 	return nil, nil

@@ -33,6 +33,9 @@ type Session[T any] struct {
 type own struct {
 	token *string
 	hash  map[string]string // as it lies in Redis, so far as this process knows
+
+	// unsure are fields whose last write failed, so that Redis may hold another value than hash says.
+	unsure []string
 }
 
 // newSession is a session with an ID, and a token where it is known, in one piece of memory.

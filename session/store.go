@@ -25,13 +25,13 @@
 // # Errors
 //
 // [ErrNotFound] is the "no" of this package; [ErrConflict], [ErrTooLarge] and [ErrUnknown] are the answers to certain writes.
-// Every other error of a Store means that Redis could not be asked or the
-// arguments are wrong; a server should answer it with 503 rather than take the user for a stranger. An error names the key and
-// holds no secret.
+// Every other error of a Store means that Redis could not be asked, that the arguments are wrong or that a field in Redis
+// does not hold what T says; a server should answer it with 503 rather than take the user for a stranger. An error names
+// the key and holds no secret.
 //
 // A replica may lag behind its master: a client that reads from replicas can miss a session just made and still see one
-// just destroyed. The same holds, for some milliseconds, with go-redis' client-side cache, even for this process's own
-// writes.
+// just destroyed. With go-redis' client-side cache List and DestroyAll can too, for some milliseconds; what is asked by a
+// token or an ID does not go through it.
 package session
 
 import (
@@ -65,7 +65,7 @@ var rotateSource string
 var destroySource string
 
 var (
-	createScript  = script.New(createSource)
+	createScript  = script.New(createSource).Once()
 	loadScript    = script.New(loadSource)
 	saveScript    = script.New(saveSource)
 	updateScript  = saveScript.Once()
@@ -121,56 +121,6 @@ func New[T any](client redispatterns.Client, opts *Options) (*Store[T], error) {
 	return s, nil
 }
 
-// Create makes a session with a new ID and a new secret; hand its Token to the user. It takes nothing from the user that
-// could choose either. After an error, ErrNotFound excepted, a session may exist that nobody has the token of; it ends by itself.
-func (s *Store[T]) Create(ctx context.Context, data T) (*Session[T], error) {
-	id, secret := newID(), newSecret()
-	key := s.key(id)
-	sess := newSession[T](id, joinToken(id, secret))
-	sess.Data = data
-	hash := make(map[string]string, len(s.plan)+4)
-	args := make([]any, 0, 4+2*len(s.plan))
-	hash[fieldSecret], hash[fieldVersion] = hashSecret(secret).String(), newVersion()
-	args = append(args, s.idle, milliseconds(max(s.opts.Lifetime, 0)), hash[fieldSecret], hash[fieldVersion])
-	size, value := 0, reflect.ValueOf(&sess.Data).Elem()
-	for i := range s.plan {
-		text, ok, err := s.plan[i].encode(value)
-		if err != nil {
-			return nil, fmt.Errorf("session: create: %w", err)
-		}
-		if ok {
-			size += len(s.plan[i].name) + len(text)
-			hash[s.plan[i].name] = text
-			args = append(args, s.plan[i].name, text)
-		}
-	}
-	if err := s.checkSize(size); err != nil {
-		return nil, fmt.Errorf("session: create: %w", err)
-	}
-	if user := s.userIn(hash); user != "" {
-		if err := s.enter(ctx, user, id); err != nil {
-			return nil, fmt.Errorf("session: create %q: %w", key, err)
-		}
-	}
-	sent := s.now()
-	created, err := createScript.Int(ctx, s.client, []string{key}, args...)
-	if err != nil {
-		return nil, fmt.Errorf("session: create %q: %w", key, err)
-	}
-	if created < 0 {
-		return nil, fmt.Errorf("session: create %q: the key exists", key)
-	}
-	hash[fieldCreated] = strconv.FormatInt(created, 10)
-	left := s.opts.IdleTimeout
-	if s.opts.Lifetime > 0 {
-		hash[fieldEnds] = strconv.FormatInt(created+s.opts.Lifetime.Milliseconds(), 10)
-		left = min(left, s.opts.Lifetime)
-	}
-	sess.own.hash = hash
-	sess.CreatedAt, sess.LastSeen, sess.ExpiresAt = time.UnixMilli(created), sent, sent.Add(left)
-	return sess, nil
-}
-
 // Load returns the session of a token, and renews its idle time if that is due. It is what each request calls. Every token
 // that Create did not make, however odd, is ErrNotFound.
 func (s *Store[T]) Load(ctx context.Context, token string) (*Session[T], error) {
@@ -204,8 +154,7 @@ func (s *Store[T]) load(ctx context.Context, sess *Session[T], secret secretHash
 		return err
 	}
 	// Once the end of its lifetime bounds the TTL of a session, renewing it is over. A TTL that is gone is put back.
-	_, ending := hash[fieldSeen]
-	if left <= s.opts.IdleTimeout-s.opts.TouchEvery && !ending || left < 0 {
+	if left <= s.opts.IdleTimeout-s.opts.TouchEvery && hash[fieldSeen] == "" || left < 0 {
 		return s.save(ctx, sess, nil)
 	}
 	return nil
@@ -359,7 +308,7 @@ func (s *Store[T]) fill(sess *Session[T], hash map[string]string, sent time.Time
 	sess.CreatedAt = timeOf(hash, fieldCreated)
 	sess.ExpiresAt = sent.Add(left)
 	unused := s.opts.IdleTimeout - left
-	if _, ending := hash[fieldSeen]; ending {
+	if hash[fieldSeen] != "" {
 		unused = timeOf(hash, fieldEnds).Add(-left).Sub(timeOf(hash, fieldSeen))
 	}
 	sess.LastSeen = sent.Add(-max(unused, 0))

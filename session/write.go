@@ -17,7 +17,7 @@ import (
 // Update.
 //
 // Fields of over MaxBytes are ErrTooLarge. After an error that is neither, the changes may have been written, and another
-// Save writes them again.
+// Save writes these fields again, be it with the values of before.
 func (s *Store[T]) Save(ctx context.Context, sess *Session[T]) error {
 	if err := check(sess); err != nil {
 		return fmt.Errorf("session: save: %w", err)
@@ -38,6 +38,7 @@ func (s *Store[T]) save(ctx context.Context, sess *Session[T], c *changes) error
 		sent := s.now()
 		left, err := s.write(ctx, saveScript, sess.ID, "", c)
 		if err != nil {
+			sess.own.unsure = c.names()
 			return err
 		}
 		sess.written(c, sent, left)
@@ -174,6 +175,9 @@ func (s *Store[T]) Rotate(ctx context.Context, sess *Session[T]) error {
 		}
 		err = s.indexed(ctx, sess, c, func() error { return s.rotate(ctx, sess, c) })
 	}
+	if errors.Is(err, ErrUnknown) {
+		sess.own.unsure = c.names()
+	}
 	if err != nil {
 		return fmt.Errorf("session: rotate %q: %w", s.key(sess.ID), err)
 	}
@@ -225,6 +229,9 @@ func (s *Store[T]) rotate(ctx context.Context, sess *Session[T], c *changes) err
 // written has sess know what it holds after its changes were written.
 func (sess *Session[T]) written(c *changes, sent time.Time, left time.Duration) {
 	c.apply(sess.own.hash)
+	if c != nil {
+		sess.own.unsure = nil // all of them were among the changes
+	}
 	sess.LastSeen, sess.ExpiresAt = sent, sent.Add(left)
 }
 
