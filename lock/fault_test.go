@@ -2,6 +2,8 @@ package lock_test
 
 import (
 	"context"
+	"errors"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -201,6 +203,10 @@ func isDown(t *testing.T, m *lock.Mutex, lease *lock.Lease) {
 
 func isTrouble(t *testing.T, op string, err error) {
 	t.Helper()
+	var network net.Error
+	if !errorIs(err, context.DeadlineExceeded) && !errors.As(err, &network) {
+		t.Errorf("%s: the cause is not wrapped: %v", op, err)
+	}
 	for _, no := range []error{lock.ErrNotAcquired, lock.ErrLost, redis.Nil} {
 		if err == nil || errorIs(err, no) {
 			t.Errorf("%s: %v", op, err)

@@ -23,7 +23,8 @@ var (
 	// ErrUnsupported means that this kind of board cannot do that, or that the board was written with other options.
 	ErrUnsupported = errors.New("ranking: not supported by this board")
 	// ErrUnknown means that an Increment was sent and no reply came: it may have been applied, so repeating it might count
-	// twice. Reading the member tells.
+	// twice. Reading the member tells. What may simply be repeated, as Set, Best and Remove, has no such error: when no reply
+	// came it may have been applied too.
 	ErrUnknown = errors.New("ranking: outcome unknown")
 )
 

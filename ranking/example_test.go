@@ -332,3 +332,69 @@ func ExampleLeaderboard_All() {
 	// 1 bob 60.25
 	// 2 alice 61.5
 }
+
+func ExampleLeaderboard_Top() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+
+	board, err := ranking.New(client, "laps", &ranking.Options{Order: ranking.Ascending})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for driver, seconds := range map[string]float64{"ayrton": 80.1, "nigel": 80.9, "alain": 80.4} {
+		if _, err := board.Set(ctx, driver, seconds); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	top, err := board.Top(ctx, 2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, e := range top {
+		fmt.Println(e.Rank, e.Member, e.Score)
+	}
+	second, err := board.Range(ctx, 2, 2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("second:", second[0].Member)
+	// Output:
+	// 1 ayrton 80.1
+	// 2 alain 80.4
+	// second: alain
+}
+
+func ExampleLeaderboard_Remove() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+
+	board, err := ranking.New(client, "guests", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, guest := range []string{"guest:1", "guest:2", "guest:3"} {
+		if _, err := board.Set(ctx, guest, 10); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	removed, err := board.Remove(ctx, "guest:1", "guest:2", "nobody")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	left, err := board.Count(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("removed:", removed, "left:", left)
+	// Output: removed: 2 left: 1
+}

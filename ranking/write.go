@@ -56,6 +56,8 @@ func (b *Leaderboard) Best(ctx context.Context, member string, score float64) (U
 // Increment adds delta, which may be negative, to the member's score, and answers where the member stands now. A member
 // that is not there begins with 0.
 //
+// A member that another process removed in that moment is ErrNotFound, though delta was added.
+//
 // It is sent once. If no reply comes, the error is ErrUnknown: it may have been applied, or not. Where events carry an id,
 // IncrementOnce is the better one.
 func (b *Leaderboard) Increment(ctx context.Context, member string, delta float64) (Update, error) {

@@ -26,13 +26,16 @@ func Main(run func(ctx context.Context, out io.Writer) error) {
 	if *health {
 		run = healthy
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Stdout); err != nil {
+	if err := untilSignal(run); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		stop()
 		os.Exit(1)
 	}
+}
+
+func untilSignal(run func(ctx context.Context, out io.Writer) error) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return run(ctx, os.Stdout)
 }
 
 // Redis connects to REDIS_ADDR, or to a miniredis in this process where it is not set. stop ends the connection and the
