@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,9 +115,9 @@ func TestCounter(t *testing.T) {
 func TestThreeMasters(t *testing.T) {
 	t.Parallel()
 	c, ctx := redistest.ThreeMasters(t).Client(t), context.Background()
-	masters := 0
-	require.NoError(t, c.ForEachMaster(ctx, func(context.Context, *redis.Client) error { masters++; return nil }))
-	require.Equal(t, 3, masters)
+	var masters atomic.Int32
+	require.NoError(t, c.ForEachMaster(ctx, func(context.Context, *redis.Client) error { masters.Add(1); return nil }))
+	require.EqualValues(t, 3, masters.Load())
 	for range 50 {
 		require.NoError(t, c.Set(ctx, redistest.ID(), 1, time.Minute).Err())
 	}
