@@ -34,8 +34,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redispatterns/redispatterns"
 	"github.com/redispatterns/redispatterns/internal/rediskey"
+	"github.com/redispatterns/redispatterns/internal/script"
 )
 
 // Leaderboard is one board. It holds no state but its settings and what its watchers
@@ -44,13 +47,15 @@ import (
 type Leaderboard struct {
 	client  redispatterns.Client
 	key     string
-	boxed   any       // key, boxed once rather than at every call
+	boxed   any // key, boxed once rather than at every call
+	only    script.Keys
 	beside  string    // the companion that Ties needs, or key
 	memory  [2]string // of operations, as write.lua takes them
 	opens   int64     // when a window opens and closes, in ms; 0 for never
 	closes  int64
 	watched *watched
 	shards  *sharded // nil where one key holds all
+	merges  bool     // the client sends the commands of many calls in one round trip, but no pipelines
 	options Options
 	settings
 	packing
@@ -93,6 +98,7 @@ func newBoard(client redispatterns.Client, name string, opts *Options) (*Leaderb
 	if err := rediskey.Check(b.key); err != nil {
 		return nil, err
 	}
+	_, b.merges = client.(*redis.AutoPipeliner)
 	b.setKeys()
 	return b, nil
 }
@@ -127,6 +133,7 @@ func (b *Leaderboard) scores() string {
 // setKeys derives all keys from b.key.
 func (b *Leaderboard) setKeys() {
 	b.boxed = b.key
+	b.only = script.Keys{b.boxed}
 	b.beside = b.key
 	switch b.options.Ties {
 	case Dense:
