@@ -181,8 +181,8 @@ func (w *Windows) remove(ctx context.Context, members []string) error {
 		}
 	}
 	for chunk := range slices.Chunk(members, chunkSize) {
-		args := make([]any, 0, 2+len(chunk))
-		args = append(args, w.base.settings.order, "")
+		args := make([]any, 0, 3+len(chunk))
+		args = append(args, w.base.settings.order, "", "")
 		for _, member := range chunk {
 			args = append(args, member)
 		}
