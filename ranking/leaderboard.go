@@ -41,19 +41,18 @@ import (
 	"github.com/redispatterns/redispatterns/internal/script"
 )
 
-// Leaderboard is one board. It holds no state but its settings and what its watchers
-// share, so any number of processes can use the same board.
+// Leaderboard is one board. It holds no state but its settings, so any number of processes can use the same board.
 // Safe for concurrent use. Ranks begin with 1 everywhere.
 type Leaderboard struct {
 	client  redispatterns.Client
 	key     string
-	boxed   any // key, boxed once rather than at every call
-	only    script.Keys
-	beside  string    // the companion that Ties needs, or key
-	memory  [2]string // of operations, as write.lua takes them
-	opens   int64     // when a window opens and closes, in ms; 0 for never
+	boxed   any         // key, boxed once rather than at every call
+	only    script.Keys // key alone
+	reads   script.Keys // key, and the companion that Ties has
+	beside  string      // the companion that Ties needs, or key
+	memory  [2]string   // of operations, as write.lua takes them
+	opens   int64       // when a window opens and closes, in ms; 0 for never
 	closes  int64
-	watched *watched
 	shards  *sharded // nil where one key holds all
 	merges  bool     // the client sends the commands of many calls in one round trip, but no pipelines
 	options Options
@@ -94,7 +93,7 @@ func newBoard(client redispatterns.Client, name string, opts *Options) (*Leaderb
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	b := &Leaderboard{client: client, key: o.Prefix + name, options: o, settings: o.settings(), watched: newWatched()}
+	b := &Leaderboard{client: client, key: o.Prefix + name, options: o, settings: o.settings()}
 	if err := rediskey.Check(b.key); err != nil {
 		return nil, err
 	}
@@ -134,12 +133,16 @@ func (b *Leaderboard) scores() string {
 func (b *Leaderboard) setKeys() {
 	b.boxed = b.key
 	b.only = script.Keys{b.boxed}
+	b.reads = b.only
 	b.beside = b.key
 	switch b.options.Ties {
 	case Dense:
 		b.beside = b.companion(scoresSuffix)
 	case EarliestFirst:
 		b.beside = b.companion(recordSuffix)
+	}
+	if b.beside != b.key {
+		b.reads = script.Keys{b.boxed, b.beside}
 	}
 	b.memory = [2]string{b.companion(memorySuffix[1]), b.companion(memorySuffix[0])}
 }

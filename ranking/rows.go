@@ -20,9 +20,9 @@ var rowsScript = script.New(rowsSource)
 
 // ask runs a reading script, which begins with the same keys and arguments in all of them.
 func (b *Leaderboard) ask(ctx context.Context, s *script.Script, n int, args ...any) ([]string, error) {
-	all := make([]any, 0, 3+len(args))
-	all = append(append(all, b.settings.order, b.ties, b.record), args...)
-	reply, err := s.Strings(ctx, b.client, n, []string{b.key, b.beside}, all...)
+	var few [8]any // which need not be allocated
+	all := append(append(few[:0], b.settings.order, b.ties, b.record), args...)
+	reply, err := s.StringsOf(ctx, b.client, n, b.reads, all...)
 	return reply, fromScript(err)
 }
 
@@ -35,7 +35,8 @@ type rows struct {
 }
 
 func (b *Leaderboard) rows(ctx context.Context, which string, args ...any) (rows, error) {
-	reply, err := b.ask(ctx, rowsScript, script.AnyLength, append([]any{which}, args...)...)
+	var few [4]any
+	reply, err := b.ask(ctx, rowsScript, script.AnyLength, append(append(few[:0], which), args...)...)
 	if err != nil {
 		return rows{}, err
 	}

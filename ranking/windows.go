@@ -243,7 +243,6 @@ func (w *Windows) board(win Window, at time.Time) (*Leaderboard, error) {
 	}
 	b := *w.base
 	b.key = w.base.companion(win.label(start))
-	b.watched = newWatched()
 	b.opens, b.closes = before.UnixMilli(), closes.UnixMilli()
 	if b.options.Ties == EarliestFirst {
 		e := Earliest{Since: start, Until: closes}

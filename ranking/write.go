@@ -175,7 +175,7 @@ func (b *Leaderboard) script(ctx context.Context, boards []*Leaderboard, v verb,
 	return reply, fromScript(err)
 }
 
-// one writes one score by the script for boards that are alone.
+// one writes one score by the script for boards that are alone; a delta makes no score infinite.
 func (b *Leaderboard) one(ctx context.Context, v verb, member, score string) (Update, error) {
 	s, how := oneScript, any("set")
 	switch v {
@@ -191,7 +191,7 @@ func (b *Leaderboard) one(ctx context.Context, v verb, member, score string) (Up
 	return b.update(member, reply)
 }
 
-// alone says whether the board is one key, of which all members stay, and until when is nobody's but its TTL's.
+// alone says whether the board is one key, which keeps all members and expires after its TTL or never.
 func (b *Leaderboard) alone() bool {
 	return b.options.Ties <= Competition && b.options.MaxSize == 0 && b.closes == 0
 }
