@@ -108,9 +108,10 @@ func TestTrimAndMaxSize(t *testing.T) {
 			n := redistest.Count(c)
 			for _, order := range []ranking.Order{ranking.Descending, ranking.Ascending} {
 				name := redistest.ID()
-				b := newBoardNamed(t, c, name, &ranking.Options{Order: order, Ties: ranking.Dense})
-				_, err := b.SetMany(background, numbered(0, 60_007, func(i int) float64 { return float64(i / 1000) })...)
+				plain, b := newBoardNamed(t, c, name, nil), newBoardNamed(t, c, name, &ranking.Options{Order: order, Ties: ranking.Dense})
+				_, err := plain.SetMany(background, numbered(0, 60_007, func(i int) float64 { return float64(i / 1000) })...)
 				require.NoError(t, err)
+				require.NoError(t, b.Merge(background, ranking.Max, plain)) // makes the companion, sooner than SetMany would
 				n.Reset()
 				removed, err := b.Trim(background, 7)
 				require.NoError(t, err)
