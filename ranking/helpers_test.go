@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 		_ = checks.Value.Set(map[bool]string{false: "4", true: "100"}[redistest.Long() > 3*time.Second])
 	}
 	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		_ = parallel.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0))) // half of the tests wait for a reply that never comes
+		_ = parallel.Value.Set(strconv.Itoa(4 * runtime.GOMAXPROCS(0))) // most of the time goes by waiting for replies that never come
 	}
 	_ = flag.Set("rapid.nofailfile", "true")
 	_ = flag.Set("rapid.steps", "15")
