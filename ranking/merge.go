@@ -31,11 +31,11 @@ const (
 // slot, as the windows of one name do, or boards with the same {tag} in their names; others are ErrUnsupported, wherever
 // Redis runs. So are boards with Ties EarliestFirst, whose scores hold times, and boards without Integers into one with it.
 //
-// It reads every member of every board and holds Redis up for that time, two or three seconds for a million members: it is
-// made for the nightly job, not for a request, and beyond a million or two for a client with a longer ReadTimeout than
-// go-redis' five seconds. When that is over the error is ErrUnknown: Redis goes on, and nothing is sent again, as every
-// repetition would hold it up anew. A Sum that b itself is part of would count twice, so any lost reply is ErrUnknown there;
-// every other Merge may simply be repeated.
+// It reads every member of every board and holds Redis up for that time, which is about what SetMany takes to write the
+// union: it is made for the nightly job, not for a request, and beyond a million members for a client with a longer
+// ReadTimeout than go-redis' five seconds. When that is over the error is ErrUnknown: Redis goes on, and nothing is sent
+// again, as every repetition would hold it up anew. A Sum that b itself is part of would count twice, so any lost reply is
+// ErrUnknown there; every other Merge may simply be repeated.
 func (b *Leaderboard) Merge(ctx context.Context, agg Aggregate, boards ...*Leaderboard) error {
 	if err := b.merge(ctx, agg, boards); err != nil {
 		return b.wrap("merge", err)
