@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -235,7 +236,13 @@ func TestBadInputSendsNothing(t *testing.T) {
 		require.ErrorIs(t, err, ranking.ErrScore)
 		_, err = b.Best(background, "alice", score)
 		require.ErrorIs(t, err, ranking.ErrScore)
+		_, err = b.IncrementOnce(background, "alice", score, "op")
+		require.ErrorIs(t, err, ranking.ErrScore)
+		_, err = b.SetMany(background, ranking.MemberScore{Member: "bob"}, ranking.MemberScore{Member: "alice", Score: score})
+		require.ErrorIs(t, err, ranking.ErrScore)
 	}
+	_, err = b.IncrementOnce(background, "", 1, "op")
+	require.ErrorContains(t, err, "the member is empty")
 	require.Zero(t, n.Trips())
 }
 
@@ -243,30 +250,81 @@ func TestBadInputSendsNothing(t *testing.T) {
 func TestScoresAreExact(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
-		b := newBoard(t, s.Client(t), nil)
-		tenth, fifth := 0.1, 0.2
-		for _, score := range []float64{
-			0, math.Copysign(0, -1), 1, -1, 0.1, tenth + fifth, 1.1, 1e300, -1e300, math.MaxFloat64, -math.MaxFloat64, math.SmallestNonzeroFloat64,
-			-math.SmallestNonzeroFloat64, 2.2250738585072014e-308, 1 << 53, 1<<53 - 1, 1<<53 + 2, -(1 << 53), 1e15, 1e21, 1.7000000001234e15, math.Pi, 1700000000123.4561,
+		c := s.Client(t)
+		for kind, b := range map[string]*ranking.Leaderboard{
+			"ordinal": newBoard(t, c, nil), "competition": newBoard(t, c, &ranking.Options{Ties: ranking.Competition}),
+			"dense": newBoard(t, c, &ranking.Options{Ties: ranking.Dense}), "with a TTL": newBoard(t, c, &ranking.Options{TTL: time.Hour}),
+			"with a MaxSize": newBoard(t, c, &ranking.Options{MaxSize: 5}), "ascending": newBoard(t, c, &ranking.Options{Order: ranking.Ascending}),
+			"sharded": newSharded(t, c, redistest.ID(), 3, nil),
 		} {
-			want := math.Float64bits(score)
-			if score == 0 {
-				want = 0 // of -0 too
+			if s.Mini != nil && kind != "ordinal" && kind != "competition" {
+				continue // its formats prove nothing, and its scripts are slow
 			}
-			for name, write := range map[string]func(context.Context, string, float64) (ranking.Update, error){
-				"set": b.Set, "best": b.Best, "increment": b.Increment,
+			t.Run(kind, func(t *testing.T) { checkExact(t, b) })
+		}
+	})
+}
+
+func checkExact(t *testing.T, b *ranking.Leaderboard) {
+	tenth, fifth := 0.1, 0.2
+	for _, score := range []float64{
+		0, math.Copysign(0, -1), 1, -1, 0.1, tenth + fifth, 1.1, 1e300, -1e300, math.MaxFloat64, -math.MaxFloat64, math.SmallestNonzeroFloat64,
+		-math.SmallestNonzeroFloat64, 2.2250738585072014e-308, 1 << 53, 1<<53 - 1, 1<<53 + 2, -(1 << 53), 1e15, 1e21, 1.7000000001234e15, math.Pi, 1700000000123.4561,
+	} {
+		want := math.Float64bits(score)
+		if score == 0 {
+			want = 0 // of -0 too
+		}
+		for name, write := range map[string]func(context.Context, string, float64) (ranking.Update, error){
+			"set": b.Set, "best": b.Best, "increment": b.Increment,
+			"increment once": func(ctx context.Context, member string, delta float64) (ranking.Update, error) {
+				return b.IncrementOnce(ctx, member, delta, redistest.ID())
+			},
+			"set many": func(ctx context.Context, member string, score float64) (u ranking.Update, err error) {
+				_, err = b.SetMany(ctx, ranking.MemberScore{Member: member, Score: score})
+				return ranking.Update{Standing: ranking.Standing{Entry: ranking.Entry{Score: score + 0}}}, err
+			},
+		} {
+			_, err := b.Remove(background, "m")
+			require.NoError(t, err)
+			u, err := write(background, "m", score)
+			require.NoError(t, err)
+			require.Equal(t, want, math.Float64bits(u.Score), "%s %v", name, score)
+			got, err := b.Get(background, "m")
+			require.NoError(t, err)
+			require.Equal(t, want, math.Float64bits(got.Score), "get after %s %v", name, score)
+			for read, rows := range map[string]func() ([]ranking.Entry, error){
+				"top":      func() ([]ranking.Entry, error) { return b.Top(background, 1) },
+				"around":   func() ([]ranking.Entry, error) { return b.Around(background, "m", 0, 0) },
+				"by score": func() ([]ranking.Entry, error) { return b.ByScore(background, score, score, 1) },
+				"page":     func() ([]ranking.Entry, error) { p, err := b.Page(background, 1, 1); return p.Entries, err },
 			} {
-				_, err := b.Remove(background, "m")
+				entries, err := rows()
 				require.NoError(t, err)
-				u, err := write(background, "m", score)
+				require.Len(t, entries, 1, "%s after %s %v", read, name, score)
+				require.Equal(t, want, math.Float64bits(entries[0].Score), "%s after %s %v", read, name, score)
+			}
+		}
+	}
+}
+
+// Whether an Increment changed a score shows at the edge where float64 skips integers.
+func TestIncrementThatChangesNothing(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c := s.Client(t)
+		for _, opts := range []*ranking.Options{nil, {Ties: ranking.Competition}, {Ties: ranking.Dense}, {TTL: time.Hour}} {
+			b := newBoard(t, c, opts)
+			for _, step := range []struct {
+				score, delta, sum float64
+			}{
+				{1<<53 - 1, 1, 1 << 53}, {1 << 53, 1, 1 << 53}, {1 << 53, 2, 1<<53 + 2}, {1 << 53, -1, 1<<53 - 1}, {-1 << 53, -1, -1 << 53},
+				{1e300, 1, 1e300}, {1, 1e-17, 1}, {1, 1e-15, 1 + 1e-15}, {5, 0, 5}, {0, 0, 0}, {0, 5e-324, 5e-324},
+			} {
+				fill(t, b, scored{"m", step.score})
+				u, err := b.Increment(background, "m", step.delta)
 				require.NoError(t, err)
-				require.Equal(t, want, math.Float64bits(u.Score), "%s %v", name, score)
-				got, err := b.Get(background, "m")
-				require.NoError(t, err)
-				require.Equal(t, want, math.Float64bits(got.Score), "get after %s %v", name, score)
-				top, err := b.Top(background, 1)
-				require.NoError(t, err)
-				require.Equal(t, want, math.Float64bits(top[0].Score), "top after %s %v", name, score)
+				require.Equal(t, ranking.Update{Standing: standing(1, "m", step.sum, 1), Changed: step.sum != step.score}, u, "%v + %v", step.score, step.delta)
 			}
 		}
 	})

@@ -22,7 +22,10 @@ var (
 	clearScript = script.New(clearSource)
 )
 
-const chunkSize = 1000 // members in one command, so that none of them holds Redis up for long
+const (
+	chunkSize = 1000   // members in one command, so that none of them holds Redis up for long
+	trimSize  = 50_000 // members that one command removes
+)
 
 // SetMany is Set of many members without their standings, a thousand in a round trip; of a member given twice, the last
 // score counts. It answers how many members are new or have another score than before. If a round trip fails, those before
@@ -124,9 +127,9 @@ func (b *Leaderboard) remove(ctx context.Context, members []string) (int64, erro
 	if b.shards != nil {
 		return b.shards.remove(ctx, b, members)
 	}
-	args := make([]any, 0, 2+len(members))
+	args := make([]any, 0, 3+len(members))
 	if b.options.Ties == Dense {
-		args = append(args, b.settings.order, "")
+		args = append(args, b.settings.order, "", "")
 	} else {
 		args = append(args, "zrem", b.boxed)
 	}
@@ -139,30 +142,29 @@ func (b *Leaderboard) remove(ctx context.Context, members []string) (int64, erro
 	return b.int(ctx, args...)
 }
 
-// Trim removes all but the keep best, and answers how many those were. Where members tie at the cut, Redis' order decides.
-// A keep below 1 is an error; see Clear.
+// Trim removes all but the keep best, and answers how many those were, 50 000 in a round trip. Where members tie at the cut,
+// Redis' order decides. A keep below 1 is an error; see Clear. If a round trip fails, those before it are applied.
 func (b *Leaderboard) Trim(ctx context.Context, keep int64) (int64, error) {
 	if keep < 1 {
 		return 0, b.wrap("trim", fmt.Errorf("keep is %d, below 1", keep))
 	}
 	n, err := b.trim(ctx, keep)
 	if err != nil {
-		return 0, b.wrap("trim", err)
+		return n, b.wrap("trim", err)
 	}
 	return n, nil
 }
 
-func (b *Leaderboard) trim(ctx context.Context, keep int64) (int64, error) {
+func (b *Leaderboard) trim(ctx context.Context, keep int64) (removed int64, err error) {
 	if b.shards != nil {
 		return 0, errSharded
 	}
-	if b.options.Ties == Dense {
-		return removeScript.Int(ctx, b.client, []string{b.key, b.scores()}, b.settings.order, keep)
+	for {
+		n, err := removeScript.Int(ctx, b.client, []string{b.key, b.scores()}, b.settings.order, keep, trimSize)
+		if removed += n; err != nil || n < trimSize {
+			return removed, err
+		}
 	}
-	if b.options.Order == Descending {
-		return b.int(ctx, "zremrangebyrank", b.boxed, 0, -keep-1)
-	}
-	return b.int(ctx, "zremrangebyrank", b.boxed, keep, -1)
 }
 
 // Clear removes the board and everything beside it: its members, and the operations that IncrementOnce remembers, but for

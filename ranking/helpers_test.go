@@ -1,12 +1,13 @@
 package ranking_test
 
 import (
-	"flag"
-	"time"
-
 	"context"
+	"flag"
+	"runtime"
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,6 +20,9 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		_ = checks.Value.Set(map[bool]string{false: "4", true: "100"}[redistest.Long() > 3*time.Second])
+	}
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		_ = parallel.Value.Set(strconv.Itoa(4 * runtime.GOMAXPROCS(0))) // most of the time goes by waiting for replies that never come
 	}
 	_ = flag.Set("rapid.nofailfile", "true")
 	_ = flag.Set("rapid.steps", "15")

@@ -34,23 +34,27 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redispatterns/redispatterns"
 	"github.com/redispatterns/redispatterns/internal/rediskey"
+	"github.com/redispatterns/redispatterns/internal/script"
 )
 
-// Leaderboard is one board. It holds no state but its settings and what its watchers
-// share, so any number of processes can use the same board.
+// Leaderboard is one board. It holds no state but its settings, so any number of processes can use the same board.
 // Safe for concurrent use. Ranks begin with 1 everywhere.
 type Leaderboard struct {
 	client  redispatterns.Client
 	key     string
-	boxed   any       // key, boxed once rather than at every call
-	beside  string    // the companion that Ties needs, or key
-	memory  [2]string // of operations, as write.lua takes them
-	opens   int64     // when a window opens and closes, in ms; 0 for never
+	boxed   any         // key, boxed once rather than at every call
+	only    script.Keys // key alone
+	reads   script.Keys // key, and the companion that Ties has
+	beside  string      // the companion that Ties needs, or key
+	memory  [2]string   // of operations, as write.lua takes them
+	opens   int64       // when a window opens and closes, in ms; 0 for never
 	closes  int64
-	watched *watched
 	shards  *sharded // nil where one key holds all
+	merges  bool     // the client sends the commands of many calls in one round trip, but no pipelines
 	options Options
 	settings
 	packing
@@ -89,10 +93,11 @@ func newBoard(client redispatterns.Client, name string, opts *Options) (*Leaderb
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	b := &Leaderboard{client: client, key: o.Prefix + name, options: o, settings: o.settings(), watched: newWatched()}
+	b := &Leaderboard{client: client, key: o.Prefix + name, options: o, settings: o.settings()}
 	if err := rediskey.Check(b.key); err != nil {
 		return nil, err
 	}
+	_, b.merges = client.(*redis.AutoPipeliner)
 	b.setKeys()
 	return b, nil
 }
@@ -127,12 +132,17 @@ func (b *Leaderboard) scores() string {
 // setKeys derives all keys from b.key.
 func (b *Leaderboard) setKeys() {
 	b.boxed = b.key
+	b.only = script.Keys{b.boxed}
+	b.reads = b.only
 	b.beside = b.key
 	switch b.options.Ties {
 	case Dense:
 		b.beside = b.companion(scoresSuffix)
 	case EarliestFirst:
 		b.beside = b.companion(recordSuffix)
+	}
+	if b.beside != b.key {
+		b.reads = script.Keys{b.boxed, b.beside}
 	}
 	b.memory = [2]string{b.companion(memorySuffix[1]), b.companion(memorySuffix[0])}
 }

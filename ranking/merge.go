@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/redispatterns/redispatterns/internal/rediskey"
 	"github.com/redispatterns/redispatterns/internal/script"
@@ -13,10 +14,9 @@ import (
 //go:embed merge.lua
 var mergeSource string
 
-var (
-	mergeScript = script.New(mergeSource)
-	mergeOnce   = mergeScript.Once()
-)
+var mergeOnce = script.New(mergeSource).Once()
+
+const mergeTries = 4
 
 // Aggregate says which score a member has in a union of boards.
 type Aggregate uint8
@@ -31,9 +31,11 @@ const (
 // slot, as the windows of one name do, or boards with the same {tag} in their names; others are ErrUnsupported, wherever
 // Redis runs. So are boards with Ties EarliestFirst, whose scores hold times, and boards without Integers into one with it.
 //
-// It reads every member of every board and holds Redis up for that time, about a second for a million members: it is made
-// for the nightly job, not for a request. A Sum that b itself is part of would count twice, so it is sent once and can be
-// ErrUnknown.
+// It reads every member of every board and holds Redis up for that time, which is about what SetMany takes to write the
+// union: it is made for the nightly job, not for a request, and beyond a million members for a client with a longer
+// ReadTimeout than go-redis' five seconds. When that is over the error is ErrUnknown: Redis goes on, and nothing is sent
+// again, as every repetition would hold it up anew. A Sum that b itself is part of would count twice, so any lost reply is
+// ErrUnknown there; every other Merge may simply be repeated.
 func (b *Leaderboard) Merge(ctx context.Context, agg Aggregate, boards ...*Leaderboard) error {
 	if err := b.merge(ctx, agg, boards); err != nil {
 		return b.wrap("merge", err)
@@ -53,7 +55,7 @@ func (b *Leaderboard) merge(ctx context.Context, agg Aggregate, boards []*Leader
 		return fmt.Errorf("%w: its Ties are EarliestFirst", ErrUnsupported)
 	}
 	keys := []string{b.key, b.companion(unionSuffix), b.companion(scoresSuffix)}
-	s := mergeScript
+	repeatable := true
 	for i, board := range boards {
 		switch {
 		case board == nil:
@@ -67,11 +69,22 @@ func (b *Leaderboard) merge(ctx context.Context, agg Aggregate, boards []*Leader
 		case rediskey.Slot(board.key) != rediskey.Slot(b.key):
 			return fmt.Errorf("%w: %q lies in another slot", ErrUnsupported, board.key)
 		case board.key == b.key && agg == Sum:
-			s = mergeOnce
+			repeatable = false
 		}
 		keys = append(keys, board.key)
 	}
 	name := [...]string{Sum: "SUM", Min: "MIN", Max: "MAX"}[agg]
-	_, err := s.Int(ctx, b.client, keys, name, b.settings.order, b.ties, b.limit, b.size, b.ttl, b.closes)
-	return fromScript(err)
+	var err error
+	for try := 1; ; try++ {
+		_, err = mergeOnce.Int(ctx, b.client, keys, name, b.settings.order, b.ties, b.limit, b.size, b.ttl, b.closes)
+		if !repeatable || !script.Unknown(err) || timedOut(err) || ctx.Err() != nil || try == mergeTries {
+			return fromScript(err)
+		}
+	}
+}
+
+// timedOut says whether Redis may still be at it.
+func timedOut(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
 }

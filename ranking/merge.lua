@@ -23,12 +23,12 @@ local total = redis.call(unpack(union))
 local low, high = '-inf', '+inf'
 if limit ~= '0' then low, high = '(-' .. limit, '(' .. limit end
 if redis.call('ZCOUNT', KEYS[2], high, '+inf') + redis.call('ZCOUNT', KEYS[2], '-inf', low) > 0 then
-  redis.call('DEL', KEYS[2])
+  redis.call('UNLINK', KEYS[2])
   return redis.error_reply('SCORE a sum is out of range')
 end
-redis.call('DEL', KEYS[1], KEYS[3])
+redis.call('UNLINK', KEYS[1], KEYS[3]) -- not DEL, which would free millions of members at once
 if total == 0 then
-  redis.call('DEL', KEYS[2]) -- which not every server does
+  redis.call('UNLINK', KEYS[2]) -- which not every server does
   return 0
 end
 redis.call('RENAME', KEYS[2], KEYS[1])

@@ -63,13 +63,17 @@ func (o *Options) complete() error {
 
 // settings is what the scripts take of the options, boxed once.
 type settings struct {
-	order, ties, limit, size, ttl, onceFor any
+	order, ties, ranks, limit, size, ttl, onceFor any
 }
 
 func (o *Options) settings() settings {
 	s := settings{
 		order: [...]string{Descending: "desc", Ascending: "asc"}[o.Order], ties: tiesName[o.Ties], limit: "0",
 		size: strconv.FormatInt(o.MaxSize, 10), ttl: millis(o.TTL), onceFor: millis(o.OnceFor),
+	}
+	s.ranks = s.order // of Competition, how one.lua ranks
+	if o.Ties == Ordinal {
+		s.ranks = rankCommand[o.Order]
 	}
 	if o.Integers {
 		s.limit = strconv.FormatInt(maxInteger, 10)

@@ -36,12 +36,11 @@ func (b *Leaderboard) get(ctx context.Context, member string) (Standing, error) 
 	if b.shards != nil {
 		return b.shards.get(ctx, b, member)
 	}
-	if b.options.Ties == Ordinal {
-		get := b.newStanding(ctx, member)
-		_, _ = b.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			_ = p.Process(ctx, get.score)
-			return get.queue(ctx, p)
-		})
+	if b.options.Ties == Ordinal && !b.merges {
+		m, args := any(member), make(arguments, 0, 8)
+		get := b.newStanding(ctx, &args, args.next(rankCommand[b.options.Order], b.boxed, m))
+		get.score = b.newScore(ctx, &args, m)
+		get.send(ctx, b.client)
 		return get.result(member)
 	}
 	reply, err := b.ask(ctx, getScript, 3, member)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redispatterns/redispatterns"
 	"github.com/redispatterns/redispatterns/internal/script"
 )
 
@@ -19,9 +20,9 @@ var rowsScript = script.New(rowsSource)
 
 // ask runs a reading script, which begins with the same keys and arguments in all of them.
 func (b *Leaderboard) ask(ctx context.Context, s *script.Script, n int, args ...any) ([]string, error) {
-	all := make([]any, 0, 3+len(args))
-	all = append(append(all, b.settings.order, b.ties, b.record), args...)
-	reply, err := s.Strings(ctx, b.client, n, []string{b.key, b.beside}, all...)
+	var few [8]any // which need not be allocated
+	all := append(append(few[:0], b.settings.order, b.ties, b.record), args...)
+	reply, err := s.StringsOf(ctx, b.client, n, b.reads, all...)
 	return reply, fromScript(err)
 }
 
@@ -34,7 +35,8 @@ type rows struct {
 }
 
 func (b *Leaderboard) rows(ctx context.Context, which string, args ...any) (rows, error) {
-	reply, err := b.ask(ctx, rowsScript, script.AnyLength, append([]any{which}, args...)...)
+	var few [4]any
+	reply, err := b.ask(ctx, rowsScript, script.AnyLength, append(append(few[:0], which), args...)...)
 	if err != nil {
 		return rows{}, err
 	}
@@ -72,42 +74,67 @@ func (b *Leaderboard) parseRows(reply []string) (rows, error) {
 	return r, nil
 }
 
+// arguments are those of all commands of a pipeline, in one array: fewer allocations.
+type arguments []any
+
+// next adds those of a command.
+func (a *arguments) next(of ...any) []any {
+	from := len(*a)
+	*a = append(*a, of...)
+	return (*a)[from:len(*a):len(*a)]
+}
+
 // standingCmds are the commands that ask where a member stands, to be sent in one pipeline.
 type standingCmds struct {
-	score *redis.FloatCmd // not sent where the score is known
+	score *redis.FloatCmd // nil where the score is known
 	rank  *redis.IntCmd
 	total *redis.IntCmd
 }
 
-// newStanding takes the member boxed, as other commands of the pipeline share it, and gives its commands one array of
-// arguments: fewer allocations.
-func (b *Leaderboard) newStanding(ctx context.Context, member any) *standingCmds {
-	args := []any{"zscore", b.boxed, member, rankCommand[b.options.Order], b.boxed, member, "zcard", b.boxed}
-	return &standingCmds{
-		score: redis.NewFloatCmd(ctx, args[0:3:3]...),
-		rank:  redis.NewIntCmd(ctx, args[3:6:6]...),
-		total: redis.NewIntCmd(ctx, args[6:8:8]...),
-	}
+// newStanding asks for the rank by a command that answers how many are better.
+func (b *Leaderboard) newStanding(ctx context.Context, args *arguments, better []any) standingCmds {
+	return standingCmds{rank: redis.NewIntCmd(ctx, better...), total: redis.NewIntCmd(ctx, args.next("zcard", b.boxed)...)}
 }
 
-// queue adds the commands that follow a write, or the score.
-func (c *standingCmds) queue(ctx context.Context, p redis.Pipeliner) error {
-	_ = p.Process(ctx, c.rank)
-	return p.Process(ctx, c.total)
+func (b *Leaderboard) newScore(ctx context.Context, args *arguments, member any) *redis.FloatCmd {
+	return redis.NewFloatCmd(ctx, args.next("zscore", b.boxed, member)...)
+}
+
+// send runs other commands and then these in one round trip.
+func (c standingCmds) send(ctx context.Context, client redispatterns.Client, others ...redis.Cmder) {
+	_, _ = client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		_ = p.BatchProcess(ctx, others...)
+		if c.score != nil {
+			return p.BatchProcess(ctx, c.score, c.rank, c.total)
+		}
+		return p.BatchProcess(ctx, c.rank, c.total)
+	})
 }
 
 // result reads every command's own error: the one that a pipeline returns may be another's redis.Nil.
-func (c *standingCmds) result(member string) (Standing, error) {
+func (c standingCmds) result(member string) (Standing, error) {
 	s := Standing{Entry: Entry{Member: member}}
-	for _, cmd := range [...]redis.Cmder{c.total, c.rank, c.score} {
-		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
+	found := true
+	for _, err := range [...]error{c.total.Err(), c.rank.Err(), c.scoreErr()} {
+		if err != nil && !errors.Is(err, redis.Nil) {
 			return Standing{}, err
 		}
+		found = found && err == nil
 	}
 	s.Total = c.total.Val()
-	if c.rank.Err() != nil || c.score.Err() != nil {
+	if !found {
 		return s, ErrNotFound
 	}
-	s.Rank, s.Score = c.rank.Val()+1, c.score.Val()
+	s.Rank = c.rank.Val() + 1
+	if c.score != nil {
+		s.Score = c.score.Val()
+	}
 	return s, nil
+}
+
+func (c standingCmds) scoreErr() error {
+	if c.score == nil {
+		return nil
+	}
+	return c.score.Err()
 }

@@ -1,7 +1,7 @@
 -- rows.lua reads neighbouring rows of a board, best first, with what it takes to rank them.
 --
 -- KEYS[1]  the board
--- KEYS[2]  its companion where Ties has one, else the board again
+-- KEYS[2]  its companion, where Ties has one
 -- ARGV[1]  desc or asc
 -- ARGV[2]  ties: ordinal, competition, dense or earliest
 -- ARGV[3]  the packing that is recorded with the board, of earliest
@@ -14,13 +14,13 @@
 -- Returns {members on the board, position from 0 and rank from 1 of the first row, then member and score as stored of each
 -- row}. Errors: NOTFOUND, UNSUPPORTED.
 
-local desc, ties, which = ARGV[1] == 'desc', ARGV[2], ARGV[4]
+local desc, ties, which, beside = ARGV[1] == 'desc', ARGV[2], ARGV[4], KEYS[2] or KEYS[1]
 local rankof, range = desc and 'ZREVRANK' or 'ZRANK', desc and 'ZREVRANGE' or 'ZRANGE'
 local total = redis.call('ZCARD', KEYS[1])
 if total > 0 then
-  if ties == 'earliest' and redis.call('GET', KEYS[2]) ~= ARGV[3] then
+  if ties == 'earliest' and redis.call('GET', beside) ~= ARGV[3] then
     return redis.error_reply('UNSUPPORTED the board was written with another Earliest')
-  elseif ties == 'dense' and redis.call('EXISTS', KEYS[2]) == 0 then
+  elseif ties == 'dense' and redis.call('EXISTS', beside) == 0 then
     return redis.error_reply('UNSUPPORTED the board was written with other Ties')
   end
 end
@@ -71,7 +71,7 @@ else
   rows = redis.call(range, KEYS[1], from, to, 'WITHSCORES')
 end
 local rank = from + 1
-if rows[2] and (ties == 'competition' or ties == 'dense') then rank = better(KEYS[2], rows[2]) + 1 end
+if rows[2] and (ties == 'competition' or ties == 'dense') then rank = better(beside, rows[2]) + 1 end
 local reply = {total, from, rank}
 for i = 1, #rows do reply[3 + i] = rows[i] end
 return reply

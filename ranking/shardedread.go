@@ -257,7 +257,7 @@ func (s *sharded) beside(ctx context.Context, b *Leaderboard, member Entry, k in
 	cmds := make([]*redis.StringSliceCmd, len(s.homes))
 	_, _ = b.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, home := range s.homes { // not by its hash, as a pipeline is not sent again where a script is not known
-			cmds[i] = redis.NewStringSliceCmd(ctx, "eval", rowsSource, 2, home.key, home.key,
+			cmds[i] = redis.NewStringSliceCmd(ctx, "eval", rowsSource, 1, home.boxed,
 				home.settings.order, home.ties, "", "beside", member.Member, formatBound(member.Score), k)
 			_ = p.Process(ctx, cmds[i])
 		}

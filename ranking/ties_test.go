@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redispatterns/redispatterns"
 	"github.com/redispatterns/redispatterns/internal/redistest"
 	"github.com/redispatterns/redispatterns/ranking"
 )
@@ -187,7 +187,7 @@ func TestOtherEarliestIsRefused(t *testing.T) {
 	})
 }
 
-func newBoardNamed(t *testing.T, c *redis.Client, name string, opts *ranking.Options) *ranking.Leaderboard {
+func newBoardNamed(t testing.TB, c redispatterns.Client, name string, opts *ranking.Options) *ranking.Leaderboard {
 	t.Helper()
 	b, err := ranking.New(c, name, opts)
 	require.NoError(t, err)

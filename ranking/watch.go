@@ -4,14 +4,16 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
 )
 
 // Watch yields the n best: at once, and then whenever they have changed, a change of rank or score included. It looks at
-// most once per every, and what happened between two looks is seen as one change. The watchers of a Leaderboard share the
-// looks, so a thousand of them cost Redis no more than one; keep one Leaderboard for a board, and watch that.
+// most once per every, and what happened between two looks is seen as one change. All watchers of a board in a process share
+// the looks, so a thousand of them cost Redis no more than one: those of one Leaderboard, and those of any that were made
+// with the same client, name and options, as [Windows.Board] makes them.
 //
 // It ends with ctx, or when the loop is left. A look that fails is yielded as an error, and the next one follows after
 // every: leave the loop, or go on. It starts no goroutine and holds no connection.
@@ -21,11 +23,11 @@ func (b *Leaderboard) Watch(ctx context.Context, n int, every time.Duration) ite
 			yield(nil, b.wrap("watch", fmt.Errorf("n is %d and every is %v, below 1 or 1ms", n, every)))
 			return
 		}
-		b.watched.join(n)
-		defer b.watched.leave(n)
+		w := b.joinWatchers(n)
+		defer b.leaveWatchers(w, n)
 		var before []Entry
 		for first := true; ; {
-			seen := b.watched.look(ctx, b, n, every)
+			seen := w.look(ctx, b, n, every)
 			if ctx.Err() != nil {
 				return
 			}
@@ -54,11 +56,39 @@ func (b *Leaderboard) Watch(ctx context.Context, n int, every time.Duration) ite
 
 // watched is what the watchers of a board share: who looks does it for all.
 type watched struct {
-	looking chan struct{} // holds a token while somebody looks
+	looking  chan struct{} // holds a token while somebody looks
+	watchers int           // guarded by watching.mu
 
 	mu   sync.Mutex
 	wide map[int]int // how many watchers want how many entries
 	last look
+}
+
+// watching is every board that somebody in this process watches.
+var watching = struct {
+	mu     sync.Mutex
+	boards map[sight]*watched
+}{boards: map[sight]*watched{}}
+
+// sight is what two Leaderboards have in common that see the same.
+type sight struct {
+	client any
+	key    string
+	shards int
+	order  Order
+	ties   Ties
+	record string
+}
+
+func (b *Leaderboard) sight() sight {
+	s := sight{client: b.client, key: b.key, order: b.options.Order, ties: b.options.Ties, record: b.record}
+	if !reflect.ValueOf(b.client).Comparable() { // a client of a type of the caller's
+		s.client = b
+	}
+	if b.shards != nil {
+		s.shards = len(b.shards.homes)
+	}
+	return s
 }
 
 // look is what was seen, and when.
@@ -69,20 +99,34 @@ type look struct {
 	at  time.Time
 }
 
-func newWatched() *watched {
-	return &watched{looking: make(chan struct{}, 1), wide: map[int]int{}}
+func (b *Leaderboard) joinWatchers(n int) *watched {
+	at := b.sight()
+	watching.mu.Lock()
+	defer watching.mu.Unlock()
+	w := watching.boards[at]
+	if w == nil {
+		w = &watched{looking: make(chan struct{}, 1), wide: map[int]int{}}
+		watching.boards[at] = w
+	}
+	w.watchers++
+	w.want(n, 1)
+	return w
 }
 
-func (w *watched) join(n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.wide[n]++
+func (b *Leaderboard) leaveWatchers(w *watched, n int) {
+	watching.mu.Lock()
+	defer watching.mu.Unlock()
+	w.want(n, -1)
+	if w.watchers--; w.watchers == 0 {
+		delete(watching.boards, b.sight())
+	}
 }
 
-func (w *watched) leave(n int) {
+// want counts a watcher of n entries in or out.
+func (w *watched) want(n, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.wide[n]--; w.wide[n] == 0 {
+	if w.wide[n] += by; w.wide[n] == 0 {
 		delete(w.wide, n)
 	}
 }

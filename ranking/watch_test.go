@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redispatterns/redispatterns"
 	"github.com/redispatterns/redispatterns/internal/redistest"
 	"github.com/redispatterns/redispatterns/ranking"
 )
@@ -87,6 +88,76 @@ func TestWatchersShareTheLook(t *testing.T) {
 		cancel()
 		wg.Wait()
 	})
+}
+
+// Leaderboards that see the same share the look too: the page of a window makes its own at every request.
+func TestLeaderboardsOfABoardShareTheLook(t *testing.T) {
+	t.Parallel()
+	redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+		c := s.Client(t)
+		n := redistest.Count(c)
+		name := redistest.ID()
+		w := newWindows(t, c, name, []ranking.Window{{Period: ranking.Daily}}, nil)
+		now := s.Now(t)
+		_, err := w.Set(background, now, "alice", 1)
+		require.NoError(t, err)
+		fill(t, newBoardNamed(t, c, name, nil), scored{"bob", 2})
+		fill(t, newSharded(t, c, name+"s", 3, nil), scored{"carol", 3})
+		for what, of := range map[string]struct {
+			boards func() *ranking.Leaderboard
+			member string
+			looks  int
+		}{
+			"a window":       {func() *ranking.Leaderboard { b, _ := w.Board(ranking.Daily, now); return b }, "alice", 1},
+			"a board":        {func() *ranking.Leaderboard { return newBoardNamed(t, c, name, nil) }, "bob", 1},
+			"a sharded one":  {func() *ranking.Leaderboard { return newSharded(t, c, name+"s", 3, nil) }, "carol", 1},
+			"another client": {func() *ranking.Leaderboard { return newBoardNamed(t, s.Client(t), name, nil) }, "bob", 0},
+			"incomparable":   {func() *ranking.Leaderboard { return newBoardNamed(t, incomparable{Client: c}, name, nil) }, "bob", 10},
+		} {
+			ctx, cancel := context.WithCancel(background)
+			var wg sync.WaitGroup
+			for range 10 {
+				b := of.boards()
+				wg.Go(func() {
+					for top, err := range b.Watch(ctx, 1, time.Second) {
+						if err != nil || len(top) != 1 || top[0].Member != of.member {
+							t.Errorf("%s: %v, %v", what, top, err)
+						}
+					}
+				})
+			}
+			redistest.Sleep(500 * time.Millisecond)
+			n.Reset()
+			redistest.Sleep(5 * time.Second)
+			require.Equal(t, 5*of.looks, n.Trips(), what)
+			cancel()
+			wg.Wait()
+		}
+
+		// What sees another order does not share: each has its own.
+		ctx, cancel := context.WithCancel(background)
+		var wg sync.WaitGroup
+		fill(t, newBoardNamed(t, c, name, nil), scored{"dave", 3})
+		for order, best := range map[ranking.Order]string{ranking.Descending: "dave", ranking.Ascending: "bob"} {
+			b := newBoardNamed(t, c, name, &ranking.Options{Order: order})
+			wg.Go(func() {
+				for top, err := range b.Watch(ctx, 1, time.Second) {
+					if err != nil || top[0].Member != best {
+						t.Errorf("%v, %v", top, err)
+					}
+				}
+			})
+		}
+		redistest.Sleep(3 * time.Second)
+		cancel()
+		wg.Wait()
+	})
+}
+
+// incomparable is a client that cannot be the key of a map.
+type incomparable struct {
+	redispatterns.Client
+	_ []int
 }
 
 func TestWatchErrorsAndEnd(t *testing.T) {

@@ -181,8 +181,8 @@ func (w *Windows) remove(ctx context.Context, members []string) error {
 		}
 	}
 	for chunk := range slices.Chunk(members, chunkSize) {
-		args := make([]any, 0, 2+len(chunk))
-		args = append(args, w.base.settings.order, "")
+		args := make([]any, 0, 3+len(chunk))
+		args = append(args, w.base.settings.order, "", "")
 		for _, member := range chunk {
 			args = append(args, member)
 		}
@@ -243,7 +243,6 @@ func (w *Windows) board(win Window, at time.Time) (*Leaderboard, error) {
 	}
 	b := *w.base
 	b.key = w.base.companion(win.label(start))
-	b.watched = newWatched()
 	b.opens, b.closes = before.UnixMilli(), closes.UnixMilli()
 	if b.options.Ties == EarliestFirst {
 		e := Earliest{Since: start, Until: closes}

@@ -13,12 +13,16 @@ import (
 	"github.com/redispatterns/redispatterns/internal/script"
 )
 
-//go:embed write.lua
-var writeSource string
-
 var (
+	//go:embed write.lua
+	writeSource string
 	writeScript = script.New(writeSource)
 	writeOnce   = writeScript.Once()
+
+	//go:embed one.lua
+	oneSource string
+	oneScript = script.New(oneSource)
+	oneOnce   = oneScript.Once()
 )
 
 // verb is what write.lua does with a score.
@@ -93,8 +97,11 @@ func (b *Leaderboard) put(ctx context.Context, v verb, member string, score floa
 	case s != nil:
 		return s.write(ctx, b, member, func(home *Leaderboard) (Update, error) { return home.put(ctx, v, member, score) })
 	}
-	if b.plain() && (v == set || b.options.Ties == Ordinal) {
+	switch {
+	case b.plain() && !b.merges && (v == set || b.options.Ties == Ordinal):
 		return b.putPlain(ctx, v, member, score, text)
+	case b.alone():
+		return b.one(ctx, v, member, text)
 	}
 	return b.run(ctx, v, "", member, text)
 }
@@ -107,8 +114,13 @@ func (b *Leaderboard) increment(ctx context.Context, member string, delta float6
 	if s := b.shards; s != nil {
 		return s.write(ctx, b, member, func(home *Leaderboard) (Update, error) { return home.increment(ctx, member, delta) })
 	}
-	if b.plain() && b.options.Ties == Ordinal && !b.options.Integers && math.Abs(delta) < maxSafeDelta {
-		return b.addPlain(ctx, member, text)
+	if !b.options.Integers && math.Abs(delta) < maxSafeDelta {
+		switch {
+		case b.plain() && !b.merges && b.options.Ties == Ordinal:
+			return b.addPlain(ctx, member, text)
+		case b.alone():
+			return b.one(ctx, add, member, text)
+		}
 	}
 	return b.run(ctx, add, "", member, text)
 }
@@ -163,35 +175,53 @@ func (b *Leaderboard) script(ctx context.Context, boards []*Leaderboard, v verb,
 	return reply, fromScript(err)
 }
 
-// plain says whether a command without a script leaves the board right.
-func (b *Leaderboard) plain() bool {
-	return b.options.Ties <= Competition && b.options.TTL == 0 && b.options.MaxSize == 0 && b.closes == 0
+// one writes one score by the script for boards that are alone; a delta makes no score infinite.
+func (b *Leaderboard) one(ctx context.Context, v verb, member, score string) (Update, error) {
+	s, how := oneScript, any("set")
+	switch v {
+	case best:
+		how = betterFlag[b.options.Order]
+	case add:
+		s, how = oneOnce, "add"
+	}
+	reply, err := s.StringsOf(ctx, b.client, 4, b.only, how, member, score, b.ranks, b.ttl)
+	if err != nil {
+		return Update{}, err
+	}
+	return b.update(member, reply)
 }
+
+// alone says whether the board is one key, which keeps all members and expires after its TTL or never.
+func (b *Leaderboard) alone() bool {
+	return b.options.Ties <= Competition && b.options.MaxSize == 0 && b.closes == 0
+}
+
+// plain says whether a command without a script leaves the board right.
+func (b *Leaderboard) plain() bool { return b.alone() && b.options.TTL == 0 }
 
 // putPlain writes a score, and asks for the standing in the same pipeline. It may be sent again: the end is the same.
 func (b *Leaderboard) putPlain(ctx context.Context, v verb, member string, score float64, text string) (Update, error) {
-	m := any(member)
+	m, args := any(member), make(arguments, 0, 16)
 	var zadd *redis.IntCmd
 	if v == set {
-		zadd = redis.NewIntCmd(ctx, "zadd", b.boxed, "ch", text, m)
+		zadd = redis.NewIntCmd(ctx, args.next("zadd", b.boxed, "ch", text, m)...)
 	} else {
-		zadd = redis.NewIntCmd(ctx, "zadd", b.boxed, betterFlag[b.options.Order], "ch", text, m)
+		zadd = redis.NewIntCmd(ctx, args.next("zadd", b.boxed, betterFlag[b.options.Order], "ch", text, m)...)
 	}
-	after := b.newStanding(ctx, m)
-	if b.options.Ties == Competition { // the score is known, and the rank is how many are better
-		if b.options.Order == Descending {
-			after.rank = redis.NewIntCmd(ctx, "zcount", b.boxed, "("+text, "+inf")
-		} else {
-			after.rank = redis.NewIntCmd(ctx, "zcount", b.boxed, "-inf", "("+text)
-		}
+	var better []any
+	switch { // of Competition the score is known, and the rank is how many are better
+	case b.options.Ties == Ordinal:
+		better = args.next(rankCommand[b.options.Order], b.boxed, m)
+	case b.options.Order == Descending:
+		better = args.next("zcount", b.boxed, "("+text, "+inf")
+	default:
+		better = args.next("zcount", b.boxed, "-inf", "("+text)
 	}
-	_, _ = b.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		_ = p.Process(ctx, zadd)
-		if v == best {
-			_ = p.Process(ctx, after.score)
-		}
-		return after.queue(ctx, p)
-	})
+	after := b.newStanding(ctx, &args, better)
+	if v == best {
+		after.score = b.newScore(ctx, &args, m)
+	}
+	after.send(ctx, b.client, zadd)
 	if err := zadd.Err(); err != nil {
 		return Update{}, err
 	}
@@ -208,28 +238,24 @@ const maxSafeDelta = 0x1p970
 // addPlain adds to a score and asks for the standing in one pipeline, which is sent once.
 func (b *Leaderboard) addPlain(ctx context.Context, member, text string) (Update, error) {
 	type attempt struct {
-		*standingCmds // the score before, and the place after
-		sum           onceFloat
+		before *redis.FloatCmd
+		sum    *redis.FloatCmd
+		after  standingCmds
 	}
-	m := any(member)
 	sent, err := script.Sure(ctx, func() (attempt, error) {
-		a := attempt{b.newStanding(ctx, m), onceFloat{redis.NewFloatCmd(ctx, "zincrby", b.boxed, text, m)}}
-		_, _ = b.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			_ = p.Process(ctx, a.score)
-			_ = p.Process(ctx, a.sum)
-			return a.queue(ctx, p)
-		})
+		m, args := any(member), make(arguments, 0, 16)
+		a := attempt{
+			b.newScore(ctx, &args, m), redis.NewFloatCmd(ctx, args.next("zincrby", b.boxed, text, m)...),
+			b.newStanding(ctx, &args, args.next(rankCommand[b.options.Order], b.boxed, m)),
+		}
+		a.after.send(ctx, b.client, a.before, onceFloat{a.sum})
 		return a, a.sum.Err()
 	})
 	if err != nil {
 		return Update{}, err
 	}
-	isNew := errors.Is(sent.score.Err(), redis.Nil)
-	u := Update{Changed: isNew || sent.score.Val() != sent.sum.Val()}
-	if isNew {
-		sent.score.SetErr(nil)
-	}
-	u.Standing, err = sent.result(member)
+	u := Update{Changed: sent.before.Err() != nil || sent.before.Val() != sent.sum.Val()} // an error but Nil is the sum's too
+	u.Standing, err = sent.after.result(member)
 	u.Score = sent.sum.Val()
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return Update{}, fmt.Errorf("%w: it was applied, and its rank is not known: %w", ErrUnknown, err)

@@ -12,44 +12,12 @@
 -- ARGV[8]  how long it is remembered at least, ms
 -- ARGV[9]  how many boards
 -- ARGV[10]...  of each board: when it opens and when it closes and expires, ms, 0 for never; then the packing that is recorded
---              with it (since:until:resolution:bits, ms), else empty; then pairs of member and score, or what to add. So of
---              one board and one pair:
--- ARGV[11]  when it closes
--- ARGV[13]  member
--- ARGV[14]  score
+--              with it (since:until:resolution:bits, ms), else empty; then pairs of member and score, or what to add
 --
 -- Returns for one pair {rank from 1 or nil, score as stored, members, 1 if that is another than before} of each board;
 -- for more, or none, how many changed. Errors: SCORE, CLOSED and UNSUPPORTED, and nothing was changed.
 
 local verb, desc, ties = ARGV[1], ARGV[2] == 'desc', ARGV[3]
-
--- The most frequent case by itself, as the general one takes twice the time: one score, one board, and nothing beside it.
-if #ARGV == 14 and #KEYS == 1 and ARGV[4] == '0' and ARGV[5] == '0' and ARGV[11] == '0' then
-  local key, member, score, changed, rank = KEYS[1], ARGV[13], ARGV[14], nil, nil
-  if verb == 'add' then
-    local old = redis.call('ZSCORE', key, member)
-    score = redis.call('ZINCRBY', key, score, member)
-    if string.sub(score, -3) == 'inf' then
-      if old then redis.call('ZADD', key, old, member) else redis.call('ZREM', key, member) end
-      return redis.error_reply('SCORE the sum is infinite')
-    end
-    changed = old ~= score and 1 or 0
-  elseif verb == 'set' then
-    changed = redis.call('ZADD', key, 'CH', score, member)
-  else
-    changed = redis.call('ZADD', key, desc and 'GT' or 'LT', 'CH', score, member)
-    score = redis.call('ZSCORE', key, member)
-  end
-  if ARGV[6] ~= '0' then redis.call('PEXPIRE', key, ARGV[6]) end
-  if ties == 'ordinal' then
-    rank = redis.call(desc and 'ZREVRANK' or 'ZRANK', key, member)
-  elseif desc then
-    rank = redis.call('ZCOUNT', key, '(' .. score, '+inf')
-  else
-    rank = redis.call('ZCOUNT', key, '-inf', '(' .. score)
-  end
-  return {rank + 1, score, redis.call('ZCARD', key), changed}
-end
 
 local limit, size, ttl, op, boards = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[9])
 local first = 10 + 3 * boards
