@@ -55,8 +55,7 @@ func newLimiter(client redispatterns.Client, rules []Rule, opts *Options, build 
 	if client == nil {
 		return nil, errNoClient
 	}
-	g := newGuard(o.Timeout)
-	l := &Limiter{algorithm: build(keys{client: g.client(client), prefix: o.Prefix}), options: o, guard: g}
+	l := &Limiter{algorithm: build(keys{client: client, prefix: o.Prefix}), options: o, guard: newGuard(o.Timeout, client)}
 	if o.DenyCache > 0 {
 		l.denials = newDenials(o.DenyCache)
 	}
