@@ -34,7 +34,8 @@ type Options struct {
 	// OnFailure is what a decision is when Redis cannot answer. Defaults to FailWithError.
 	OnFailure FailurePolicy
 	// DenyCache is how many denials this process remembers, so that a flood costs no round trip: each no longer than its
-	// RetryAfter and one second. A Reset or Refund in another process may show so much later. Defaults to 0: none.
+	// RetryAfter and one second. A Reset or Refund in another process may show so much later. The places, 8 bytes each, are
+	// there from the beginning; a denial takes about 300 bytes more. Defaults to 0: none.
 	DenyCache int
 	// Observe sees every decision and every failure of one, Peek's failures too. It must not block.
 	Observe func(ctx context.Context, e Event)
