@@ -40,7 +40,7 @@ func unavailable(err error, repeated bool) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// lookError is the failure of a command that counts nothing, whatever became of it.
+// lookError is the failure of what has counted nothing, whatever became of it.
 type lookError struct{ error }
 
 func (e *lookError) Unwrap() error { return e.error }

