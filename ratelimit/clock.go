@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -11,10 +12,19 @@ type clock struct {
 	base    time.Time    // of this process, with its monotonic reading
 	offset  atomic.Int64 // the server's time at base, in microseconds since 1970
 	learned atomic.Int64 // when the server told its time last, in nanoseconds since base; 0: never
+	spread  atomic.Int64 // by how much the estimate may be ahead of the server's time since, in microseconds
+
+	mu     sync.Mutex
+	since  time.Duration // from when on what the server told agrees with
+	agreed int64         // this offset
+	steady atomic.Bool   // for long enough
 }
 
-// fresh is for how long a told time is good enough: oscillators part by less than a millisecond in it.
-const fresh = time.Second
+const (
+	fresh       = time.Second            // for so long a told time is good enough: oscillators part by less than
+	apart       = 1000                   // microseconds in it
+	steadyAfter = 100 * time.Millisecond // in which a clock that stands still, as a test's, shows that it does
+)
 
 func newClock() *clock {
 	c := &clock{base: time.Now()}
@@ -44,4 +54,19 @@ func (c *clock) learn(sent time.Duration, server int64) {
 		}
 	}
 	c.learned.Store(int64(max(received, 1)))
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.offset.Load()
+	c.spread.Store(now - lowest)
+	if d := now - c.agreed; d < -apart || d > apart {
+		c.since, c.agreed = received, now
+	}
+	c.steady.Store(received-c.since >= steadyAfter)
+}
+
+// earliest is the server's time at the earliest, where it is known well enough to say for how long a window lasts.
+func (c *clock) earliest() (now int64, known bool) {
+	spread := c.spread.Load()
+	return c.now() - spread, spread <= apart && c.steady.Load() && !c.stale()
 }

@@ -1,84 +1,138 @@
 package ratelimit
 
 import (
+	"context"
+	"fmt"
 	"hash/maphash"
+	"math"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // denials remembers, in this process, who was denied what and until when. It holds denials alone, so it can deny late but
 // never admit too much: late after a Reset or Refund in another process, or after a limit was raised elsewhere, and for
 // longest a second.
+//
+// It is a table without locks, since a flood reads one place of it from every core: a denial stands in one of the few places
+// from its id's hash on, and never changes.
 type denials struct {
 	base   time.Time
 	seed   maphash.Seed
-	shards []denialShard
-	size   int // of each shard
+	places []atomic.Pointer[denial]
 }
 
-type denialShard struct {
-	mu   sync.Mutex
-	byID map[string]denial
-}
-
-// denial is what was denied, and until when it holds: as long as the same may still be wanted.
+// denial is what was denied, and when.
 type denial struct {
+	id     string
 	limits []Limit
 	n      int64
 	result Result
 	at     time.Duration // since base
-	until  time.Duration
+
+	asked   atomic.Bool   // somebody asks for it again,
+	done    chan struct{} // and has been answered,
+	failure error         // or not
 }
 
 const (
-	denialLife   = time.Second
-	denialShards = 16 // so that one id's flood is not in the way of the others
+	denialLife   = time.Second // or RetryAfter, if that is less
+	denialPlaces = 8           // that an id can stand in
 )
 
 func newDenials(size int) *denials {
-	d := &denials{base: time.Now(), seed: maphash.MakeSeed(), shards: make([]denialShard, min(size, denialShards))}
-	d.size = size / len(d.shards)
-	for i := range d.shards {
-		d.shards[i].byID = make(map[string]denial)
-	}
-	return d
+	return &denials{base: time.Now(), seed: maphash.MakeSeed(), places: make([]atomic.Pointer[denial], size)}
 }
 
-func (d *denials) shard(id string) *denialShard {
-	return &d.shards[maphash.String(d.seed, id)%uint64(len(d.shards))]
+// of are the places that id's denial can stand in.
+func (d *denials) of(id string) []atomic.Pointer[denial] {
+	n := min(denialPlaces, len(d.places))
+	at := int(maphash.String(d.seed, id) % uint64(len(d.places)-n+1))
+	return d.places[at : at+n]
 }
 
-// remember keeps a denial, in the place of another if need be.
+// remember keeps a denial: in the place of the id's last one, in one that is free, or in that of the oldest.
 func (d *denials) remember(id string, limits []Limit, n int64, r Result) {
-	now := time.Since(d.base)
-	s := d.shard(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, known := s.byID[id]; !known && len(s.byID) >= d.size {
-		for other := range s.byID {
-			delete(s.byID, other)
-			break
+	places := d.of(id)
+	best, before, rank := 0, (*denial)(nil), time.Duration(math.MaxInt64)
+	for i := range places {
+		e := places[i].Load()
+		var of time.Duration
+		switch {
+		case e == nil:
+		case e.id == id:
+			of = -1
+		default:
+			of = max(e.at, 1)
+		}
+		if of < rank {
+			best, before, rank = i, e, of
 		}
 	}
-	s.byID[id] = denial{limits: limits, n: n, result: r, at: now, until: now + min(r.RetryAfter, denialLife)}
+	// It may fail: then somebody was quicker to remember something there, or to forget.
+	places[best].CompareAndSwap(before, &denial{
+		id: id, limits: limits, n: n, result: r, at: time.Since(d.base), done: make(chan struct{}),
+	})
 }
 
-// recall answers from memory, with the times that are left.
-func (d *denials) recall(id string, limits []Limit, n int64) (Result, bool) {
-	now := time.Since(d.base)
-	s := d.shard(id)
-	s.mu.Lock()
-	e, ok := s.byID[id]
-	if ok && now >= e.until {
-		delete(s.byID, id)
-		ok = false
+// recall answers from memory, with the times that are left. A denial that has come to its second is asked for again by one
+// caller, who gets it as his turn and must end that; the others wait for what he learns, so that a flood of many goroutines
+// costs one trip a second. failure is what he learned if that was nothing.
+func (d *denials) recall(ctx context.Context, id string, limits []Limit, n int64) (r Result, known bool, turn *denial, failure error) {
+	for waited := false; ; waited = true {
+		e := d.find(id)
+		if e == nil || e.n != n || !slices.Equal(e.limits, limits) {
+			return Result{}, false, nil, nil
+		}
+		passed := time.Since(d.base) - e.at
+		switch {
+		case passed < min(e.result.RetryAfter, denialLife):
+			return e.after(passed), true, nil, nil
+		case passed >= e.result.RetryAfter:
+			d.drop(e)
+			return Result{}, false, nil, nil
+		case waited:
+			return Result{}, false, nil, nil
+		case e.asked.CompareAndSwap(false, true):
+			return Result{}, false, e, nil
+		}
+		select {
+		case <-e.done:
+			if e.failure != nil {
+				return Result{}, false, nil, fmt.Errorf("%w: another call asks for this one: %v", ErrUnavailable, e.failure)
+			}
+		case <-ctx.Done():
+			return Result{}, false, nil, nil
+		}
 	}
-	s.mu.Unlock()
-	if !ok || e.n != n || !slices.Equal(e.limits, limits) {
-		return Result{}, false
+}
+
+// end ends the turn of who asked for e again.
+func (d *denials) end(e *denial, failure error) {
+	e.failure = failure
+	d.drop(e) // unless there is a new one
+	close(e.done)
+}
+
+func (d *denials) find(id string) *denial {
+	places := d.of(id)
+	for i := range places {
+		if e := places[i].Load(); e != nil && e.id == id {
+			return e
+		}
 	}
-	passed := now - e.at
+	return nil
+}
+
+func (d *denials) drop(e *denial) {
+	places := d.of(e.id)
+	for i := range places {
+		places[i].CompareAndSwap(e, nil)
+	}
+}
+
+// after is the denial when a time has passed.
+func (e *denial) after(passed time.Duration) Result {
 	r := e.result
 	r.Reason = ReasonDenyCache
 	r.RetryAfter -= passed
@@ -90,12 +144,11 @@ func (d *denials) recall(id string, limits []Limit, n int64) (Result, bool) {
 			r.Rules[i].ResetAfter = max(r.Rules[i].ResetAfter-passed, 0)
 		}
 	}
-	return r, true
+	return r
 }
 
 func (d *denials) forget(id string) {
-	s := d.shard(id)
-	s.mu.Lock()
-	delete(s.byID, id)
-	s.mu.Unlock()
+	for e := d.find(id); e != nil; e = d.find(id) {
+		d.drop(e)
+	}
 }

@@ -1,8 +1,11 @@
 package ratelimit_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,6 +68,63 @@ func take3(t *testing.T, l *ratelimit.Limiter, id string) ratelimit.Result {
 	return r
 }
 
+// When a denial has come to its second, one call asks for it again, and the flood waits for that one.
+func TestDenyCacheIsRenewedByOneCall(t *testing.T) {
+	t.Parallel()
+	virtually(t, func(t *testing.T, s *redistest.Server, build constructor) {
+		c := s.Client(t)
+		l := must(t)(build(c, ratelimit.PerHour(5), &ratelimit.Options{DenyCache: 100}))
+		other := must(t)(build(s.Client(t), ratelimit.PerHour(5), nil))
+		take(t, l, "u", 5)
+		take1(t, l)
+		sent := redistest.Count(c)
+		flood := func() (allowed, failed int64) {
+			redistest.Sleep(1001 * time.Millisecond)
+			sent.Reset()
+			var passed, broke atomic.Int64
+			var wg sync.WaitGroup
+			for range 32 {
+				wg.Go(func() {
+					switch r, err := l.Allow(ctx, "u"); {
+					case err != nil:
+						broke.Add(1)
+						if !errors.Is(err, ratelimit.ErrUnavailable) || errors.Is(err, ratelimit.ErrUnknown) {
+							t.Error(err)
+						}
+					case r.Allowed:
+						passed.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			return passed.Load(), broke.Load()
+		}
+		allowed, failed := flood()
+		require.Zero(t, allowed+failed)
+		require.Equal(t, 1, sent.Trips())
+
+		require.NoError(t, other.Reset(ctx, "u"))
+		allowed, failed = flood()
+		require.EqualValues(t, 5, allowed, "another's Reset shows, to all that wait")
+		require.Zero(t, failed)
+
+		take1(t, l)
+		s.Mini.SetError("ERR broken")
+		_, failed = flood()
+		require.EqualValues(t, 32, failed)
+		s.Mini.SetError("")
+		require.False(t, take1(t, l).Allowed)
+
+		// Who asks gives up: that is not the others' end.
+		redistest.Sleep(1001 * time.Millisecond)
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err := l.Allow(ended, "u")
+		require.ErrorIs(t, err, context.Canceled)
+		require.False(t, take1(t, l).Allowed)
+	})
+}
+
 // What Redis would let through, it is asked about: a denial is not remembered beyond its RetryAfter.
 func TestDenyCacheNeverDeniesWhatWouldPass(t *testing.T) {
 	t.Parallel()
@@ -120,9 +180,11 @@ func BenchmarkDenyCache(b *testing.B) {
 	l := must(b)(ratelimit.NewFixedWindow(redistest.Real(b).Client(b), ratelimit.PerDay(1), &ratelimit.Options{DenyCache: 1000}))
 	id := redistest.ID()
 	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := l.Allow(ctx, id); err != nil {
-			b.Fatal(err)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := l.Allow(ctx, id); err != nil {
+				b.Error(err)
+			}
 		}
-	}
+	})
 }

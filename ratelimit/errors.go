@@ -31,8 +31,16 @@ func (unknown) Unwrap() error { return ErrUnavailable }
 // unavailable classes what came of asking Redis. Where go-redis sends a request again, nobody but the last error tells
 // whether one was sent at all.
 func unavailable(err error, repeated bool) error {
+	if looked, ok := errors.AsType[*lookError](err); ok {
+		return fmt.Errorf("%w: %w", ErrUnavailable, looked)
+	}
 	if script.Unknown(err) || repeated && !script.Replied(err) && !script.Unsent(err) {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
+
+// lookError is the failure of what has counted nothing, whatever became of it.
+type lookError struct{ error }
+
+func (e *lookError) Unwrap() error { return e.error }

@@ -16,8 +16,10 @@ var (
 
 // Remembered is how many denials l remembers.
 func Remembered(l *Limiter) (n int) {
-	for i := range l.denials.shards {
-		n += len(l.denials.shards[i].byID)
+	for i := range l.denials.places {
+		if l.denials.places[i].Load() != nil {
+			n++
+		}
 	}
 	return n
 }

@@ -46,11 +46,11 @@ type guard struct {
 	cause    atomic.Pointer[string] // what the last failure was
 }
 
-func newGuard(timeout time.Duration) *guard {
+func newGuard(timeout time.Duration, client redispatterns.Client) *guard {
 	if timeout == 0 {
 		timeout = defaultTimeout
 	}
-	return &guard{timeout: timeout, base: time.Now()}
+	return &guard{timeout: timeout, obeys: ends(client), base: time.Now()}
 }
 
 // take asks the algorithm, for as long as the timeout and ctx allow, and not at all while Redis is known not to answer.
@@ -84,24 +84,6 @@ func (l *Limiter) takeNow(ctx context.Context, id string, limits []Limit, n int6
 	return r, err
 }
 
-// obedient is a *redis.Client that ends a read when its context ends, as go-redis' clients do not unless they are told to.
-// It is the caller's client, with its connections and the hooks that it has when it is first used.
-type obedient struct {
-	*redis.Client
-	once  sync.Once
-	clone *redis.Client
-}
-
-func (o *obedient) Process(ctx context.Context, cmd redis.Cmder) error {
-	o.once.Do(func() {
-		given := o.Client.Options()
-		o.clone = o.Client.WithTimeout(given.ReadTimeout)
-		own := o.clone.Options() // a copy, of the clone alone
-		own.WriteTimeout, own.ContextTimeoutEnabled = given.WriteTimeout, true
-	})
-	return o.clone.Process(ctx, cmd)
-}
-
 // bounded is the caller's context with an end of its own: the timeout, or the caller's deadline if that is sooner. That the
 // caller gave up meanwhile it does not say, since go-redis would not end a read for it either.
 type bounded struct {
@@ -130,16 +112,17 @@ func (b *bounded) Err() error {
 }
 
 func (g *guard) bound(ctx context.Context) *bounded {
-	at := time.Now().Add(g.timeout)
+	left := g.timeout
+	at := time.Now().Add(left)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(at) {
-		at = deadline
+		at, left = deadline, time.Until(deadline)
 	}
 	a, _ := g.alarms.Get().(*alarm)
 	if a == nil {
 		a = &alarm{done: make(chan struct{})}
-		a.timer = time.AfterFunc(time.Until(at), func() { close(a.done) })
+		a.timer = time.AfterFunc(left, func() { close(a.done) })
 	} else {
-		a.timer.Reset(time.Until(at))
+		a.timer.Reset(left)
 	}
 	a.at = at
 	return &bounded{ctx, a}
@@ -151,13 +134,11 @@ func (g *guard) release(b *bounded) {
 	}
 }
 
-// client is what the decisions are asked of.
-func (g *guard) client(c redispatterns.Client) redispatterns.Client {
-	if r, ok := c.(*redis.Client); ok && g.timeout > 0 {
-		g.obeys = true
-		return &obedient{Client: r}
-	}
-	return c
+// ends says whether a client ends a read when its context ends, as go-redis' do not unless they are told to. A copy that is
+// told to would not do: it runs none of the client's hooks.
+func ends(c redispatterns.Client) bool {
+	r, ok := c.(*redis.Client)
+	return ok && r != nil && r.Options().ContextTimeoutEnabled
 }
 
 // call is a decision under way in a goroutine of its own.
@@ -193,8 +174,8 @@ func (c *call) leave() bool {
 	return false
 }
 
-// takeAside runs the call in a goroutine of its own: a client of which nobody knows whether it ends a read with its context
-// cannot be left otherwise. Calls that were left are parked until the client gives them up: those that are under way when
+// takeAside runs the call in a goroutine of its own: a client that does not end a read with its context cannot be left
+// otherwise. Calls that were left are parked until the client gives them up: those that are under way when
 // Redis falls silent, and no more once there are maxParked.
 func (l *Limiter) takeAside(ctx context.Context, id string, limits []Limit, n int64) (Result, error) {
 	g := l.guard

@@ -36,7 +36,7 @@ var (
 // A request whose reply is lost is not sent again, since it might count twice: its error is [ErrUnknown].
 func NewFixedWindow(client redispatterns.Client, limit Limit, opts *Options) (*Limiter, error) {
 	return newLimiter(client, one(limit), opts, func(k keys) algorithm {
-		return &fixedWindow{keys: k, clock: newClock(), limit: box(limit)}
+		return &fixedWindow{keys: k, clock: newClock(), limit: box(limit), full: newFullWindows()}
 	})
 }
 
@@ -45,6 +45,7 @@ type fixedWindow struct {
 	clock *clock
 	limit boxed
 	last  atomic.Pointer[window]
+	full  *fullWindows
 }
 
 // window is one window of time, and how it is written.
@@ -69,6 +70,12 @@ func (f *fixedWindow) take(ctx context.Context, id string, limits []Limit, n int
 	limit := limits[0]
 	err = f.inWindow(limit.Per, func(w *window, begin any) (other int64, err error) {
 		key, sent := f.prefix+id+w.label, f.clock.elapsed()
+		if n > 0 && f.full.has(key) {
+			if denied, ok, err := f.stillFull(ctx, key, n, limit, w); ok || err != nil {
+				result = denied
+				return 0, err
+			}
+		}
 		verdict, used, now, err := f.count(ctx, key, n, limit, w, begin)
 		if err != nil {
 			return 0, keyed(key, err)
@@ -83,8 +90,12 @@ func (f *fixedWindow) take(ctx context.Context, id string, limits []Limit, n int
 		}
 		now = min(max(now, w.start*1000), w.end*1000-1) // on a cluster, nodes may see it otherwise
 		result = decided(fixedStanding(limit, wanted(n, verdict == counted && n > 0), used, now), n, verdict == counted)
-		if result.Allowed && n > 0 {
+		switch {
+		case n == 0:
+		case result.Allowed:
 			result.taken = &taken{key: key}
+		default:
+			f.full.add(key)
 		}
 		return 0, nil
 	})
@@ -136,6 +147,7 @@ func fixedStanding(limit Limit, n, used, now int64) RuleResult {
 }
 
 func (f *fixedWindow) refund(ctx context.Context, t *taken) error {
+	f.full.drop(t.key)
 	_, err := refundOnce.Int(ctx, f.client, []string{t.key}, t.n)
 	return keyed(t.key, err)
 }
@@ -146,6 +158,7 @@ func (f *fixedWindow) reset(ctx context.Context, id string, limits []Limit) erro
 	}
 	return f.inWindow(limits[0].Per, func(w *window, begin any) (other int64, err error) {
 		key, sent := f.prefix+id+w.label, f.clock.elapsed()
+		f.full.drop(key)
 		now, err := fixedResetScript.Int(ctx, f.client, []string{key}, begin, w.endArg)
 		if err != nil {
 			return 0, keyed(key, err)
@@ -182,7 +195,8 @@ func (f *fixedWindow) inWindow(per time.Duration, ask func(w *window, begin any)
 	return errNoWindow
 }
 
-var errNoWindow = fmt.Errorf("windows ended faster than Redis answered, %d times", lastTry)
+// errNoWindow counts nothing: each window took its count back.
+var errNoWindow error = &lookError{fmt.Errorf("windows ended faster than Redis answered, %d times", lastTry)}
 
 // window is the window that now, in microseconds, lies in. The last one is kept, since nearly every call wants it.
 func (f *fixedWindow) window(per time.Duration, now int64) *window {

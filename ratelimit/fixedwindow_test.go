@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -230,13 +231,15 @@ func TestFixedWindowEndsUnderFire(t *testing.T) {
 	for _, l := range limiters {
 		for range 3 {
 			wg.Go(func() {
-				for hook.seen() < ends && time.Since(began) < 20*time.Second {
+				for hook.seen() < ends && time.Since(began) < time.Minute {
 					r, err := l.Allow(ctx, id)
-					if err != nil {
+					switch {
+					case errors.Is(err, ratelimit.ErrUnavailable) && !errors.Is(err, ratelimit.ErrUnknown) && strings.Contains(err.Error(), "windows ended faster"):
+						// On a busy machine ten windows in a row may.
+					case err != nil:
 						t.Error(err)
 						return
-					}
-					if r.Allowed {
+					case r.Allowed:
 						allowed.Add(1)
 					}
 				}
@@ -246,13 +249,17 @@ func TestFixedWindowEndsUnderFire(t *testing.T) {
 	wg.Wait()
 	hook.mu.Lock()
 	defer hook.mu.Unlock()
-	total := 0
+	total, full := 0, 0
 	for key, n := range hook.counts {
 		require.LessOrEqual(t, n, limit, key)
 		total += n
+		if n == limit {
+			full++
+		}
 	}
 	require.EqualValues(t, allowed.Load(), total)
-	require.Greater(t, len(hook.counts), ends/5, "windows seen, on a busy machine")
+	require.GreaterOrEqual(t, len(hook.counts), ends, "windows seen")
+	require.NotZero(t, full, "windows of which the limit was reached")
 }
 
 // windowCounts counts what was admitted in each window, by the scripts' own replies.

@@ -55,8 +55,7 @@ func newLimiter(client redispatterns.Client, rules []Rule, opts *Options, build 
 	if client == nil {
 		return nil, errNoClient
 	}
-	g := newGuard(o.Timeout)
-	l := &Limiter{algorithm: build(keys{client: g.client(client), prefix: o.Prefix}), options: o, guard: g}
+	l := &Limiter{algorithm: build(keys{client: client, prefix: o.Prefix}), options: o, guard: newGuard(o.Timeout, client)}
 	if o.DenyCache > 0 {
 		l.denials = newDenials(o.DenyCache)
 	}
@@ -174,17 +173,39 @@ func (l *Limiter) decide(ctx context.Context, id string, n int64) (Result, error
 	return r, err
 }
 
-// ask finds the cheapest answer that is right. A failure of Redis is told apart from the error that the policy makes of it.
+// ask finds the cheapest answer that is right.
 func (l *Limiter) ask(ctx context.Context, id string, limits []Limit, n int64) (r Result, failure, err error) {
 	if len(limits) == 1 && limits[0] == Unlimited {
 		return decided(unlimited, 0, true), nil, nil
 	}
-	remembers := l.denials != nil && n > 0
-	if remembers {
-		if r, ok := l.denials.recall(id, limits, n); ok {
-			return r, nil, nil
-		}
+	if l.denials == nil || n == 0 {
+		return l.askRedis(ctx, id, limits, n)
 	}
+	r, known, turn, failure := l.denials.recall(ctx, id, limits, n)
+	switch {
+	case known:
+		return r, nil, nil
+	case failure != nil:
+		r, err = l.failed(ctx, failure)
+		return r, failure, err
+	case turn != nil:
+		defer func() {
+			shared := failure
+			if ctx.Err() != nil { // that concerns nobody else
+				shared = nil
+			}
+			l.denials.end(turn, shared)
+		}()
+	}
+	r, failure, err = l.askRedis(ctx, id, limits, n)
+	if failure == nil && !r.Allowed {
+		l.denials.remember(id, limits, n, r)
+	}
+	return r, failure, err
+}
+
+// askRedis asks. A failure of Redis is told apart from the error that the policy makes of it.
+func (l *Limiter) askRedis(ctx context.Context, id string, limits []Limit, n int64) (r Result, failure, err error) {
 	r, failure = l.take(ctx, id, limits, n)
 	if failure != nil {
 		r, err = l.failed(ctx, failure)
@@ -192,9 +213,6 @@ func (l *Limiter) ask(ctx context.Context, id string, limits []Limit, n int64) (
 	}
 	if t := r.taken; t != nil {
 		t.by, t.id, t.limits, t.n = l, id, limits, n
-	}
-	if remembers && !r.Allowed {
-		l.denials.remember(id, limits, n, r)
 	}
 	return r, nil, nil
 }

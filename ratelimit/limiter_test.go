@@ -125,7 +125,8 @@ func TestReset(t *testing.T) {
 	})
 }
 
-// Nothing is left behind: every key has a TTL, whatever the cost, and none is longer than two windows.
+// Nothing is left behind: every key has a TTL, whatever the cost, and none is longer than two windows, or a bucket's than
+// ten seconds more.
 func TestEveryKeyHasATTL(t *testing.T) {
 	t.Parallel()
 	eachAlgorithm(t, func(t *testing.T, s *redistest.Server, build constructor) {
@@ -133,6 +134,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		prefix := redistest.ID() + ":"
 		const per = 200 * time.Millisecond
 		l := must(t)(build(c, ratelimit.Limit{Events: 10, Per: per}, &ratelimit.Options{Timeout: -1, Prefix: prefix}))
+		longest := 2 * per
 		for _, cost := range []int64{1, 5, 7, 10, 1, 10} {
 			id := redistest.ID()
 			take(t, l, id, cost)
@@ -140,11 +142,16 @@ func TestEveryKeyHasATTL(t *testing.T) {
 			for _, key := range c.Keys(ctx, prefix+"*").Val() {
 				ttl := c.PTTL(ctx, key).Val()
 				require.NotEqual(t, time.Duration(-1), ttl, "%s has no TTL", key)
-				require.LessOrEqual(t, ttl, 2*per)
+				if strings.HasSuffix(key, "~b") {
+					longest = 2*per + 10*time.Second
+				}
+				require.LessOrEqual(t, ttl, longest)
 			}
 		}
-		s.Advance(t, 2*per+20*time.Millisecond)
-		require.Empty(t, c.Keys(ctx, prefix+"*").Val())
+		if longest < 2*time.Second || s.Mini != nil {
+			s.Advance(t, longest+20*time.Millisecond)
+			require.Empty(t, c.Keys(ctx, prefix+"*").Val())
+		}
 	})
 }
 

@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"cmp"
 	"context"
+	"flag"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 func TestMain(m *testing.M) {
 	startExampleServer()
+	_ = flag.Set("test.parallel", "4") // most of these tests wait; -parallel goes before
 	redistest.Main(m)
 }
 

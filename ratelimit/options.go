@@ -24,9 +24,9 @@ type Options struct {
 	// taken; a bucket counts in time, and who has used half of it has used half of the new one as well. A fixed window of
 	// another length begins anew.
 	LimitFor func(ctx context.Context, id, rule string) (Limit, error)
-	// Timeout bounds one decision, whatever the client's own timeouts are. Of a *redis.Client it takes a copy that ends reads
-	// with their context (the connections are the same, the hooks those that it has at the first decision). With any other
-	// client a decision runs in a goroutine; one that is given up is parked until the client gives it up too. While 64 are
+	// Timeout bounds one decision, whatever the client's own timeouts are. A *redis.Client with ContextTimeoutEnabled, which
+	// this is best used with, ends a call by itself. With any other client a decision runs in a goroutine; one that is given up
+	// is parked until the client gives it up too. While 64 are
 	// parked, or Redis has answered nothing for a while, OnFailure decides at once, and one call every 200 ms tries again.
 	// Refund and Reset are not bounded by it. Defaults to 500 ms; negative: the client's, which can come to tens of seconds
 	// with its retries, most of all through an AutoPipeliner, which does not end a batch with a caller's context.
@@ -34,7 +34,8 @@ type Options struct {
 	// OnFailure is what a decision is when Redis cannot answer. Defaults to FailWithError.
 	OnFailure FailurePolicy
 	// DenyCache is how many denials this process remembers, so that a flood costs no round trip: each no longer than its
-	// RetryAfter and one second. A Reset or Refund in another process may show so much later. Defaults to 0: none.
+	// RetryAfter and one second. A Reset or Refund in another process may show so much later. The places, 8 bytes each, are
+	// there from the beginning; a denial takes about 300 bytes more. Defaults to 0: none.
 	DenyCache int
 	// Observe sees every decision and every failure of one, Peek's failures too. It must not block.
 	Observe func(ctx context.Context, e Event)

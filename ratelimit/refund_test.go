@@ -58,7 +58,8 @@ func TestRefundAfterResetAndExpiry(t *testing.T) {
 		r := take(t, l, id, 4)
 		require.NoError(t, l.Reset(ctx, id))
 		require.NoError(t, l.Refund(ctx, r))
-		require.Empty(t, c.Keys(ctx, "*"+id+"*").Val())
+		// A window that ended between may be seen for a millisecond more.
+		redistest.Eventually(t, func() bool { return len(c.Keys(ctx, "*"+id+"*").Val()) == 0 }, "gone")
 
 		r = take(t, l, id, 4)
 		s.Advance(t, 3*per)

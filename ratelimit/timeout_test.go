@@ -24,7 +24,7 @@ func TestTimeout(t *testing.T) {
 	eachAlgorithm(t, func(t *testing.T, s *redistest.Server, build constructor) {
 		p := s.Proxy(t)
 		for i, policy := range []ratelimit.FailurePolicy{ratelimit.FailWithError, ratelimit.FailOpen, ratelimit.FailClosed} {
-			var c redispatterns.Client = p.Client(t, patient)
+			var c redispatterns.Client = p.Client(t, patient, func(o *redis.Options) { o.ContextTimeoutEnabled = i == int(ratelimit.FailOpen) })
 			if i == int(ratelimit.FailClosed) {
 				c = wrapped{c}
 			}
@@ -74,15 +74,16 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// wrapped is a client of which a limiter does not know that it is a *redis.Client.
+// wrapped is a client of which a limiter does not know what it is.
 type wrapped struct{ redispatterns.Client }
 
 // A caller's own deadline and cancellation end a decision too.
 func TestContextEndsADecision(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(*redis.Client) redispatterns.Client{
-		"client":  func(c *redis.Client) redispatterns.Client { return c },
-		"another": func(c *redis.Client) redispatterns.Client { return wrapped{c} },
+		"client":      func(c *redis.Client) redispatterns.Client { return c },
+		"one to obey": func(c *redis.Client) redispatterns.Client { c.Options().ContextTimeoutEnabled = true; return c },
+		"another":     func(c *redis.Client) redispatterns.Client { return wrapped{c} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -45,11 +45,14 @@ func (b *tokenBucket) most(_ int, limit Limit) int64 { return limit.burst() }
 
 func (b *tokenBucket) take(ctx context.Context, id string, limits []Limit, n int64) (Result, error) {
 	key, r := b.key(id), b.rate.of(limits[0])
-	reply, err := sent(tokenBucketScript, tokenBucketOnce, n).Ints(ctx, b.client, 2, []string{key}, n, r.args[0], r.args[1], r.args[2])
+	debt, err := sent(tokenBucketScript, tokenBucketOnce, n).Int(ctx, b.client, []string{key}, r.cost(n), r.args[1], r.args[2])
 	if err != nil {
 		return Result{}, keyed(key, err)
 	}
-	counted, debt := reply[0] == 1, reply[1]
+	counted := debt >= 0
+	if !counted {
+		debt = -1 - debt
+	}
 	result := decided(r.standing(wanted(n, counted), debt), n, counted)
 	if counted {
 		result.taken = &taken{}
@@ -59,7 +62,7 @@ func (b *tokenBucket) take(ctx context.Context, id string, limits []Limit, n int
 
 func (b *tokenBucket) refund(ctx context.Context, t *taken) error {
 	key, r := b.key(t.id), b.rate.of(t.limits[0])
-	_, err := tokenBucketOnce.Ints(ctx, b.client, 2, []string{key}, -t.n, r.args[0], r.args[1], r.args[2])
+	_, err := tokenBucketOnce.Int(ctx, b.client, []string{key}, r.cost(-t.n), r.args[1], r.args[2])
 	return keyed(key, err)
 }
 
@@ -105,6 +108,14 @@ func (r rate) of(limit Limit) rate {
 		r, _ = newRate(limit)
 	}
 	return r
+}
+
+// cost is what n tokens cost, boxed.
+func (r rate) cost(n int64) any {
+	if n == 1 {
+		return r.args[0]
+	}
+	return n * r.a
 }
 
 // standing is what a debt means for who wants n more; 0: has got them.

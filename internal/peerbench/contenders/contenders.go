@@ -16,6 +16,7 @@ import (
 func client(c bench.Conn) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: c.Addr, Username: c.Username, Password: c.Password, DB: c.DB, PoolSize: c.Size, PipelinePoolSize: c.Size,
+		ContextTimeoutEnabled: true, // as the README has it, for everybody
 	})
 }
 
