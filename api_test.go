@@ -7,8 +7,11 @@ import (
 	"go/parser"
 	"go/printer"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,9 +23,7 @@ var update = flag.Bool("update", false, "write internal/api anew")
 // The exported names, types and signatures of each package are those in internal/api, so that no change of them goes unseen.
 func TestAPI(t *testing.T) {
 	t.Parallel()
-	for name, folder := range map[string]string{
-		"redispatterns": ".", "session": "session", "ratelimit": "ratelimit", "ranking": "ranking", "lock": "lock",
-	} {
+	for name, folder := range packages {
 		golden, got := filepath.Join("internal", "api", name+".txt"), exported(t, folder)
 		if *update {
 			require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
@@ -107,3 +108,44 @@ func uncomment(n ast.Node) bool {
 	}
 	return true
 }
+
+// Nothing is exported that no example calls: each function and method is called in one.
+func TestEveryFunctionIsInAnExample(t *testing.T) {
+	t.Parallel()
+	called := map[string]bool{}
+	note := func(n ast.Node) bool {
+		if selector, ok := n.(*ast.SelectorExpr); ok {
+			called[selector.Sel.Name] = true
+		}
+		return true
+	}
+	fset := token.NewFileSet()
+	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		example := strings.HasPrefix(path, "examples"+string(filepath.Separator))
+		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") == example {
+			return err
+		}
+		f, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); example || ok && strings.HasPrefix(fn.Name.Name, "Example") {
+				ast.Inspect(d, note)
+			}
+		}
+		return nil
+	}))
+	byOthers := []string{"Error", "Is", "Unwrap", "String", "GoString", "LogValue"} // errors, fmt and slog call them
+	for _, folder := range packages {
+		for _, m := range exportedFunc.FindAllStringSubmatch(exported(t, folder), -1) {
+			if !slices.Contains(byOthers, m[1]) && !called[m[1]] {
+				t.Errorf("no example calls %s of package %s", m[1], folder)
+			}
+		}
+	}
+}
+
+var exportedFunc = regexp.MustCompile(`(?m)^func (?:\([^)]*\) )?([A-Z]\w*)`)
+
+var packages = map[string]string{"redispatterns": ".", "session": "session", "ratelimit": "ratelimit", "ranking": "ranking", "lock": "lock"}
