@@ -1,4 +1,4 @@
-// Package redispatterns is the hard part of Redis for Go applications: four patterns, each a package of its own.
+// Package redispatterns is the map of a module of four Redis patterns, each a package of its own that an application imports.
 //
 //   - [github.com/redispatterns/redispatterns/session] keeps sessions that every server of an application shares and that
 //     survive the loss of any of them: a hash with a TTL per session.
@@ -16,8 +16,8 @@
 //
 // One operation is one round trip to one slot, so everything works on a Redis Cluster; docs/keys.md names the exceptions.
 // Redis keeps the time: no clock of an application server decides anything that two servers must agree on.
-// "No" is a value or a sentinel error of its own, and Redis being down is never one of them: an error that is not one of a
-// package's sentinels wraps what go-redis reported.
+// "No" is a value or a sentinel error of its own, and Redis being down is never one of them: an error that is none of a
+// package's sentinels says what is wrong with the arguments, or wraps what go-redis reported.
 // A reply that is lost, which go-redis answers by sending the command again, neither counts, takes nor releases anything
 // twice; where that cannot be had, the error says that the outcome is unknown.
 //

@@ -1,6 +1,8 @@
 package redispatterns_test
 
 import (
+	"crypto/tls"
+	"os"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,4 +38,14 @@ func ExampleClient_autoPipeliner() {
 		panic(err)
 	}
 	var _ redispatterns.Client = pipeliner
+}
+
+func ExampleClient_tls() {
+	rdb := redis.NewClient(&redis.Options{
+		Addr:      "redis.example.com:6379",
+		Username:  "sessions",
+		Password:  os.Getenv("REDIS_PASSWORD"),
+		TLSConfig: &tls.Config{ServerName: "redis.example.com"}, // verified by the system's roots; RootCAs for a CA of your own
+	})
+	defer rdb.Close()
 }

@@ -209,7 +209,7 @@ func ExampleLocker_RWMutex() {
 
 	config := locks.RWMutex("config")
 	one, _ := config.RLock(ctx)
-	two, _ := config.RLock(ctx)
+	two, _ := config.TryRLock(ctx)
 	_, err := config.TryLock(ctx)
 	fmt.Println(one.Held(), two.Held(), errors.Is(err, lock.ErrNotAcquired))
 	_, _ = one.Release(ctx), two.Release(ctx)

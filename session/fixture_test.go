@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"encoding/csv"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns/internal/redistest"
+	"github.com/redispatterns/redispatterns/session"
 )
 
 // load runs a file of plain Redis commands, one a line, with quotes around an argument that needs them.
@@ -60,6 +62,51 @@ func TestReadsWhatTheFirstVersionWrote(t *testing.T) {
 			require.NoError(t, store.Destroy(ctx, sess.ID))
 			requireGone(t, c, sess.ID)
 		}
+	})
+}
+
+func TestReadsTheGraceThatTheFirstVersionWrote(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		s.OnlyOurs(t)
+		c := s.Client(t)
+		load(t, c, "testdata/v0.redis")
+		store := newStore[user](t, c, &session.Options{Grace: time.Minute})
+		for _, secret := range []string{"PREVIOUSSECRETPREVIOUSSECR", "ROTATEDSECRETROTATEDSECRET"} {
+			sess, err := store.Load(ctx, "SESSIONOFROTATION222."+secret)
+			require.NoError(t, err)
+			require.Equal(t, user{45, "sato", "member"}, sess.Data)
+			err = store.Rotate(ctx, sess)
+			if secret == "ROTATEDSECRETROTATEDSECRET" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, session.ErrConflict)
+			}
+		}
+		_, err := store.Load(ctx, "SESSIONOFROTATION222.PREVIOUSSECRETPREVIOUSSECR")
+		require.ErrorIs(t, err, session.ErrNotFound, "rotated twice since")
+	})
+}
+
+func TestReadsTheIndexThatTheFirstVersionWrote(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		s.OnlyOurs(t)
+		c := s.Client(t)
+		load(t, c, "testdata/v0.redis")
+		const lifetime = 100 * 365 * 24 * time.Hour // as long as the fixture's: entries older than that go at a login
+		store := newStore[user](t, c, &session.Options{UserField: "user_id", Lifetime: lifetime})
+		list, err := store.List(ctx, "42")
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.Equal(t, "SESSIONOFTANAKA22222", list[0].ID)
+		require.Equal(t, []string{"SESSIONOFTANAKA22222"}, c.ZRange(ctx, "session:user:42", 0, -1).Val(), "the dead entry is old enough to go")
+		sess := create(t, store, tanaka)
+		require.Regexp(t, `^\d{16}$`, fmt.Sprintf("%.0f", c.ZScore(ctx, "session:user:42", sess.ID).Val()), "µs, as in the fixture")
+		n, err := store.DestroyAll(ctx, "42")
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		requireGone(t, c, "SESSIONOFTANAKA22222")
 	})
 }
 

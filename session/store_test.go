@@ -52,7 +52,7 @@ func TestLifeOfASession(t *testing.T) {
 	})
 }
 
-// What redis-cli shows after a login is what the course shows.
+// What redis-cli shows after a login is what docs/keys.md says.
 func TestShapeInRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {

@@ -1,4 +1,4 @@
-// Package sessionadapters holds the recipes of docs/session-recipes.md, so that they compile and are tested: stores for
+// Package sessionadapters holds the recipes of docs/sessions-elsewhere.md, so that they compile and are tested: stores for
 // other session libraries, on sessions of package session. It is a module of its own, for the sake of its dependencies.
 package sessionadapters
 
