@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,7 +103,8 @@ func (o *oracle) finalSessions(ctx context.Context, c *redis.Client) error {
 func finalKeys(ctx context.Context, c *redis.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	return until(ctx, "the keys are gone", func() error {
+	var forever error
+	err := until(ctx, "the keys are gone", func() error {
 		keys, err := c.Keys(ctx, "*").Result()
 		if err != nil {
 			return err
@@ -115,9 +117,11 @@ func finalKeys(ctx context.Context, c *redis.Client) error {
 			}
 			board := strings.HasPrefix(key, "ranking:") || strings.HasPrefix(key, "{ranking:")
 			switch {
-			case ttl > 0 && board && (strings.HasSuffix(key, "~o0") || strings.HasSuffix(key, "~o1")) && ttl <= 2*onceFor,
-				ttl > 0 && strings.HasPrefix(key, "session:user:"),
-				ttl < 0 && board:
+			case ttl == -1 && board, ttl > 0 && strings.HasPrefix(key, "session:user:"),
+				ttl > 0 && ttl <= 2*onceFor && board && (strings.HasSuffix(key, "~o0") || strings.HasSuffix(key, "~o1")):
+			case ttl == -1:
+				forever = fmt.Errorf("%s has no TTL", key)
+				return nil
 			default:
 				left = append(left, fmt.Sprintf("%s (TTL %v)", key, ttl))
 			}
@@ -128,4 +132,5 @@ func finalKeys(ctx context.Context, c *redis.Client) error {
 		}
 		return nil
 	})
+	return cmp.Or(forever, err)
 }

@@ -32,7 +32,7 @@ func flat(samples []sample) error {
 		return fmt.Errorf("at most %d goroutines in the first third, at least %d in the last", was, is)
 	}
 	heap := func(a, b sample) int { return int(a.Heap) - int(b.Heap) }
-	if was, is := slices.MaxFunc(first, heap).Heap, slices.MinFunc(last, heap).Heap; is > was+was/2+heapSlack {
+	if was, is := slices.MaxFunc(first, heap).Heap, slices.MinFunc(last, heap).Heap; is > was+was/4+heapSlack {
 		return fmt.Errorf("at most %d bytes of heap in the first third, at least %d in the last", was, is)
 	}
 	return nil

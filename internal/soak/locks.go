@@ -43,7 +43,7 @@ func (w *worker) locks(ctx context.Context) error {
 			if errors.As(err, &held) && w.planted("lock", 10) {
 				w.hold(Hold{Name: name, Token: fmt.Sprint(rand.Int64()), Weight: weight, From: now(), To: now() + int64(time.Second)})
 			}
-			w.failed("lock", err, lock.ErrNotAcquired)
+			w.failed("lock", err, lock.ErrNotAcquired, lock.ErrLost) // lost: the reply came later than the lease lasts
 			return
 		}
 		w.use(lease, name, weight)

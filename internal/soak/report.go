@@ -30,8 +30,8 @@ type violation struct {
 	what string
 }
 
-// maxViolations are kept, so that a broken run can still be read.
-const maxViolations = 50
+// maxOfKind violations of a kind are kept, so that a broken run can still be read.
+const maxOfKind = 10
 
 func newReport() *report {
 	return &report{began: time.Now(), operations: map[string]int64{}, answers: map[string]int64{}, faults: map[string]int64{}}
@@ -57,7 +57,13 @@ func (r *report) add(operations, answers map[string]int64) {
 func (r *report) violate(kind, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.violations) == maxViolations {
+	same := 0
+	for _, v := range r.violations {
+		if v.kind == kind {
+			same++
+		}
+	}
+	if same == maxOfKind {
 		r.more++
 		return
 	}

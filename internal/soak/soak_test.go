@@ -149,8 +149,8 @@ func TestFlat(t *testing.T) {
 	even := func(i int) int { return 50 + 20*(i%2) }
 	mega := func(i int) int { return 3<<20 + i%2<<20 }
 	requireError(t, "", flat(samples(even, mega)), "even")
-	requireError(t, "goroutines", flat(samples(func(i int) int { return even(i) + i }, mega)), "a goroutine each time")
-	requireError(t, "bytes of heap", flat(samples(even, func(i int) int { return mega(i) + i<<17 })), "128 KiB each time")
+	requireError(t, "goroutines", flat(samples(func(i int) int { return even(i) + 2*i }, mega)), "two goroutines each time")
+	requireError(t, "bytes of heap", flat(samples(even, func(i int) int { return mega(i) + i<<19 })), "512 KiB each time")
 	requireError(t, "", flat(samples(even, func(i int) int { return mega(i) + i<<11 })), "2 KiB each time")
 }
 
