@@ -153,8 +153,8 @@ func FuzzManagerOptions(f *testing.F) {
 		if name != "" {
 			require.Equal(t, name, got.Name)
 		}
-		if path != "" {
-			require.Equal(t, path, got.Path)
+		if path != "" { // net/http does not read back each that browsers do
+			require.Contains(t, lines[0], "; Path="+path+";")
 		}
 		require.NoError(t, store.Destroy(ctx, sess.ID))
 	})
