@@ -40,7 +40,7 @@ func (w *worker) locks(ctx context.Context) error {
 		lease, err := acquire(wait)
 		if err != nil {
 			var held *lock.HeldError
-			if errors.As(err, &held) && w.planted("lock", 10) {
+			if errors.As(err, &held) && w.planted("lock", 2) {
 				w.hold(Hold{Name: name, Token: fmt.Sprint(rand.Int64()), Weight: weight, From: now(), To: now() + int64(time.Second)})
 			}
 			w.failed("lock", err, lock.ErrNotAcquired, lock.ErrLost) // lost: the reply came later than the lease lasts
@@ -83,7 +83,7 @@ func (w *worker) use(lease *lock.Lease, name string, weight int) {
 			var accepted bool
 			w.ask("Write", h, &accepted)
 			if !accepted && lease.Held() {
-				w.violate("lock", "the resource refused a lease that is held: %v", h)
+				w.violate("lock", "the resource refused a lease that is held: %v", h.owner(w.Index, w.Incarnation))
 			}
 		}
 		h.To = now()

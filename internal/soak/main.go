@@ -40,8 +40,8 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r, err := run(ctx, c)
-	if err != nil {
+	r := newReport()
+	if err := run(ctx, c, r); err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		os.Exit(2)
 	}
@@ -52,25 +52,24 @@ func main() {
 }
 
 // run is one soak: load and faults for c.length, or until ctx ends; then quiet, and a look at what is left.
-func run(ctx context.Context, c config) (*report, error) {
+func run(ctx context.Context, c config, r *report) error {
 	if c.workers < 1 || c.workers > maxWorkers {
-		return nil, fmt.Errorf("-workers must be from 1 to %d", maxWorkers)
+		return fmt.Errorf("-workers must be from 1 to %d", maxWorkers)
 	}
-	r := newReport()
 	o := newOracle(r)
 	addr, stopOracle, err := o.serve()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer stopOracle()
 	servers, err := startServers()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer servers.stop()
 	f, err := startFleet(c, o, addr, servers)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.kill()
 
@@ -81,5 +80,5 @@ func run(ctx context.Context, c config) (*report, error) {
 
 	f.finish()
 	o.final(servers.client())
-	return r, nil
+	return nil
 }

@@ -81,6 +81,18 @@ func (r *report) kinds() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
+// operated are the patterns of which some operation went as asked so far.
+func (r *report) operated() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := map[string]bool{}
+	for name := range r.operations {
+		pattern, _, _ := strings.Cut(name, ":")
+		seen[pattern] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
 func (r *report) print(w io.Writer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
