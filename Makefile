@@ -1,4 +1,4 @@
-.PHONY: test race long bench bench-peers bench-full fuzz lint screenshot demos ci
+.PHONY: test race long bench bench-peers bench-full fuzz soak lint screenshot demos ci
 
 test: ## the whole suite; what needs redis-server uses it when it is installed
 	go test ./...
@@ -19,11 +19,10 @@ bench-full: ## the same, at length
 	cd internal/peerbench && go run .
 
 fuzz: ## every fuzz target, 30 s each
-	@for package in $$(go list ./...); do \
-		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
-			go test -run='^$$' -fuzz="^$$target\$$" -fuzztime=30s $$package || exit 1; \
-		done; \
-	done
+	.ci/fuzz 30s
+
+soak: ## all four patterns under faults, from several processes; needs redis-server
+	go run ./internal/soak -for 10m
 
 lint:
 	test -z "$$(gofmt -l .)"

@@ -142,6 +142,9 @@ func (m *Mutex) newLease(token string, member any, fence int64) *Lease {
 	return &Lease{mutex: m, locker: m.locker, token: token, member: member, fence: fence}
 }
 
+// maxFence is where Lua's numbers are not exact any more: from there on a fence would not grow.
+const maxFence = 1 << 53
+
 // lease begins the lease that a script granted to token with the fence in reply.
 func (m *Mutex) lease(token string, member any, reply []string, sent time.Time) (*Lease, error) {
 	fence, err := int64(0), error(nil)
@@ -149,6 +152,9 @@ func (m *Mutex) lease(token string, member any, reply []string, sent time.Time) 
 		err = fmt.Errorf("script answered %d values, not 1", len(reply))
 	} else {
 		fence, err = strconv.ParseInt(reply[0], 10, 64)
+		if err != nil || fence < 1 || fence >= maxFence {
+			err = fmt.Errorf("another program has written a fence from which none can grow: it would be %.64q", reply[0])
+		}
 	}
 	if err != nil {
 		return nil, err

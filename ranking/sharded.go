@@ -150,7 +150,7 @@ func (s *sharded) verify(get *redis.StringCmd) error {
 	case err != nil:
 		return err
 	case get.Val() != s.count:
-		return fmt.Errorf("%w: it has %s shards, not %s", ErrUnsupported, get.Val(), s.count)
+		return fmt.Errorf("%w: it has %.64q shards, not %s", ErrUnsupported, get.Val(), s.count)
 	}
 	return nil
 }

@@ -77,20 +77,3 @@ func TestWrongSecretRenewsNothing(t *testing.T) {
 		}
 	})
 }
-
-func FuzzLoad(f *testing.F) {
-	s := redistest.Mini(f)
-	c := s.Client(f)
-	store := newStore[user](f, c, nil)
-	sess := create(f, store, tanaka)
-	for _, token := range []string{"", sess.Token(), sess.ID + ".", "../x", "\x00", "{tag}", sess.Token()[:46] + "2"} {
-		f.Add(token)
-	}
-	f.Fuzz(func(t *testing.T, token string) {
-		if token == sess.Token() {
-			return
-		}
-		_, err := store.Load(ctx, token)
-		require.ErrorIs(t, err, session.ErrNotFound)
-	})
-}

@@ -44,21 +44,3 @@ func TestCompanion(t *testing.T) {
 	require.Equal(t, "lock:{a}:1~m", rediskey.Companion("lock:{a}:1", "~m"))
 	require.Equal(t, "{a{b}~m", rediskey.Companion("a{b", "~m"))
 }
-
-func FuzzCompanion(f *testing.F) {
-	for _, key := range []string{"lock:order:12345", "lock:{x}:1", "a{b", "{}a", "a}b", "", "{", "}", "{{}}", "a~m", "\x00\xff{\n}"} {
-		f.Add(key)
-	}
-	f.Fuzz(func(t *testing.T, key string) {
-		if rediskey.Check(key) != nil {
-			return
-		}
-		for _, suffix := range []string{"~m", "~o1", "~s{tag}"} {
-			companion := rediskey.Companion(key, suffix)
-			if suffix != "~s{tag}" { // chosen to lie in another slot where the key has no tag
-				require.Equal(t, rediskey.Slot(key), rediskey.Slot(companion), "slots of %q and %q", key, companion)
-			}
-			require.Error(t, rediskey.Check(companion), "a companion must not be a name")
-		}
-	})
-}

@@ -17,11 +17,12 @@ import (
 // Proxy is a TCP proxy in front of a server that loses what passes through it, on demand.
 type Proxy struct {
 	listener net.Listener
-	dial     func() (net.Conn, error)
 	options  redis.Options
 	wg       sync.WaitGroup
 
 	mu      sync.Mutex
+	network string // of the server
+	addr    string
 	conns   map[net.Conn]struct{}
 	fault   fault
 	left    int
@@ -41,25 +42,47 @@ const (
 	closeBefore
 )
 
-// Proxy starts a proxy in front of s.
+// Proxy starts a proxy in front of s, until the test ends.
 func (s *Server) Proxy(t testing.TB) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("listen: %v", err)
-	}
 	network := s.options.Network
 	if network == "" {
 		network = "tcp"
 	}
-	p := &Proxy{
-		listener: l, options: s.options, conns: map[net.Conn]struct{}{}, changed: make(chan struct{}),
-		dial: func() (net.Conn, error) { return net.Dial(network, s.options.Addr) },
+	p, err := newProxy(network, s.options.Addr)
+	if err != nil {
+		t.Fatalf("listen: %v", err)
 	}
-	p.options.Network, p.options.Addr = "tcp", l.Addr().String()
-	p.wg.Go(p.accept)
-	t.Cleanup(p.close)
+	p.options = s.options
+	p.options.Network, p.options.Addr = "tcp", p.Addr()
+	t.Cleanup(p.Close)
 	return p
+}
+
+// StartProxy starts a proxy in front of the server at addr, for a program that is no test.
+func StartProxy(addr string) (*Proxy, error) { return newProxy("tcp", addr) }
+
+func newProxy(network, addr string) (*Proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		listener: l, network: network, addr: addr, conns: map[net.Conn]struct{}{}, changed: make(chan struct{}),
+	}
+	p.wg.Go(p.accept)
+	return p, nil
+}
+
+// Addr is where clients connect to.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// To closes all connections, and sends those that come from now on to the server at addr; to none if addr is "".
+func (p *Proxy) To(addr string) {
+	p.mu.Lock()
+	p.network, p.addr = "tcp", addr
+	p.mu.Unlock()
+	p.Kill()
 }
 
 // Client connects through the proxy until the test ends, with a ReadTimeout of 300 ms unless set changes it.
@@ -123,7 +146,8 @@ func (p *Proxy) Kill() {
 	}
 }
 
-func (p *Proxy) close() {
+// Close ends the proxy and its connections.
+func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
@@ -144,14 +168,17 @@ func (p *Proxy) accept() {
 }
 
 func (p *Proxy) serve(client net.Conn) {
-	server, err := p.dial()
+	p.mu.Lock()
+	network, addr := p.network, p.addr
+	p.mu.Unlock()
+	server, err := net.Dial(network, addr)
 	if err != nil {
 		_ = client.Close()
 		return
 	}
 	p.mu.Lock()
 	p.conns[client], p.conns[server] = struct{}{}, struct{}{}
-	closed := p.closed
+	closed := p.closed || p.addr != addr
 	p.mu.Unlock()
 	l := &link{proxy: p, client: client, server: server}
 	if closed {

@@ -1,0 +1,3 @@
+package ratelimit
+
+var SetHeaders = setHeaders
