@@ -60,6 +60,9 @@ func (m *Mutex) WithTTL(ttl time.Duration) *Mutex {
 // Lock takes the lock, waiting while somebody else holds it. The context bounds the wait and nothing else: the lease
 // outlives it. An error of Redis is returned at once when the first attempt meets it, and when it lasts for a TTL later.
 // Where the context ends the wait the error is a *HeldError, and matches ErrNotAcquired and the context's error.
+//
+// Those of a Locker that wait for a name stand in one line, first come first served, and are one waiter in Redis. There may be
+// 10000 of them: one more is refused at once, with a *HeldError.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	began := time.Now()
 	lease, attempts, err := m.lock(ctx)
