@@ -58,3 +58,62 @@ func TestTheLineIsBounded(t *testing.T) {
 		require.NoError(t, lease.Release(ctx))
 	})
 }
+
+// A holder whose process waits for the same name hears of ForceUnlock at once, and of one for another name nothing.
+func TestForceUnlockReachesAProcessThatListens(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx, name := s.Client(t), context.Background(), redistest.ID()
+		locks := newLocker(t, s.Client(t), &lock.Options{TTL: 10 * time.Minute}) // a renewal is far away
+		operator := newLocker(t, c, nil)
+		lease, other := mustLock(t, locks.Mutex(name)), mustLock(t, locks.Mutex(name+"2"))
+		require.Zero(t, listeners(t, c, name), "nobody subscribes for this alone")
+		holding := lease.Context(ctx)
+
+		next := waiting(t, c, locks.Mutex(name), name, 1)
+		require.NoError(t, operator.Mutex(name).ForceUnlock(ctx))
+		select {
+		case <-holding.Done():
+		case <-time.After(5 * time.Second):
+			require.Fail(t, "the holder heard nothing")
+		}
+		require.ErrorIs(t, context.Cause(holding), lock.ErrLost)
+		require.ErrorContains(t, context.Cause(holding), "by force")
+		require.False(t, lease.Held())
+		granted := <-next
+		require.ErrorIs(t, lease.Release(ctx), lock.ErrLost)
+		require.True(t, granted.Held(), "though it has the same name")
+		require.Equal(t, granted.Token(), owner(t, c, name))
+		require.True(t, other.Held())
+
+		require.NoError(t, operator.Mutex(name).ForceUnlock(ctx)) // while the subscription lingers
+		redistest.Eventually(t, func() bool { return !granted.Held() }, "it hears of it")
+		require.Zero(t, c.Exists(ctx, key(name)).Val())
+	})
+}
+
+// Readers and permits that are unlocked by force hear of it where a writer of their process waits.
+func TestForceUnlockReachesReadersAndPermits(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx, name := s.Client(t), context.Background(), redistest.ID()
+		locks := newLocker(t, s.Client(t), &lock.Options{TTL: 10 * time.Minute})
+		operator := newLocker(t, c, nil)
+		take := map[string]func(context.Context) (*lock.Lease, error){
+			"readers": locks.RWMutex(name).TryRLock, "permits": locks.Semaphore(name, 2).TryAcquire,
+		}
+		for kind, take := range take {
+			first, err := take(ctx)
+			require.NoError(t, err, kind)
+			second, err := take(ctx)
+			require.NoError(t, err, kind)
+			got := waiting(t, c, locks.Mutex(name), name, 1)
+			require.NoError(t, operator.Mutex(name).ForceUnlock(ctx))
+			redistest.Eventually(t, func() bool { return !first.Held() && !second.Held() }, "the %s hear of it", kind)
+			require.ErrorIs(t, first.Release(ctx), lock.ErrLost)
+			writer := <-got
+			require.NoError(t, writer.Release(ctx))
+			redistest.Eventually(t, func() bool { return c.Exists(ctx, key(name)).Val() == 0 }, "nobody has it")
+		}
+	})
+}
