@@ -23,7 +23,7 @@ var (
 	//go:embed status.lua
 	statusSource string
 
-	acquireScript = script.New(acquireSource)
+	acquireScript = newAcquisition(acquireSource)
 	adoptScript   = script.New(adoptSource)
 	statusScript  = script.New(statusSource)
 )
@@ -112,8 +112,7 @@ func (m *Mutex) attempt(ctx context.Context) (*Lease, *HeldError, error) {
 	}
 	token := uuid.NewString()
 	member, sent := any(token), time.Now()
-	reply, err := acquireScript.StringsOf(ctx, m.locker.client, script.AnyLength, m.fenceKeys(),
-		member, m.millis, m.locker.retention)
+	reply, waited, err := acquireScript.ask(ctx, m, m.fenceKeys(), member, m.millis, m.locker.retention)
 	if err != nil {
 		if !redis.HasErrorPrefix(err, "WRONGTYPE") {
 			m.cleanup(ctx, member, "")
@@ -132,6 +131,7 @@ func (m *Mutex) attempt(ctx context.Context) (*Lease, *HeldError, error) {
 		m.cleanup(ctx, member, "")
 		return nil, nil, failed(ctx, op, m.name, err)
 	}
+	lease.waited = waited
 	return lease, nil, nil
 }
 

@@ -22,8 +22,8 @@ type Options struct {
 	MaxHold time.Duration
 	// PollInterval is the longest pause between two looks of a waiter. Defaults to 1s.
 	PollInterval time.Duration
-	// Replicas is how many replicas must confirm an acquisition (WAIT), which then costs a round trip more; where fewer do, it is
-	// released again and the error is ErrNotReplicated. It makes it unlikely that a failover loses the lock, and no more:
+	// Replicas is how many replicas must confirm an acquisition: WAIT, in the same round trip, or in one more for a lease that a
+	// release granted to a waiter, who gets it confirmed. Where fewer do, it is released again and the error is ErrNotReplicated. It makes it unlikely that a failover loses the lock, and no more:
 	// another replica may be promoted. It needs a *redis.Client, or a client with MasterForKey as *redis.ClusterClient. Defaults
 	// to 0.
 	Replicas int
