@@ -241,8 +241,8 @@ func (m *Mutex) status(ctx context.Context) (Status, int, error) {
 }
 
 // ForceUnlock takes the lock from whoever holds it; it is for operators, not for programs. The holder learns of it at its
-// next renewal at the latest, and at once where its Locker has waiters for the name, or had lately. It succeeds where nobody holds the lock. Sent once: where no reply came the error is
-// ErrUnknown, and Status tells.
+// next renewal at the latest, and at once where its Locker has waiters for the name, or had within five seconds. It succeeds
+// where nobody holds the lock. Sent once: where no reply came the error is ErrUnknown, and Status tells.
 func (m *Mutex) ForceUnlock(ctx context.Context) error {
 	const op = "force unlock"
 	if err := m.readyAlone(ctx); err != nil {
