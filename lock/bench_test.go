@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -33,9 +34,12 @@ func TestCostOfAFreeLock(t *testing.T) {
 	}
 	run()
 	if !redistest.Race {
-		allocs := testing.AllocsPerRun(500, run)
+		allocs := math.Inf(1)
+		for range 5 {
+			allocs = min(allocs, testing.AllocsPerRun(100, run))
+		}
 		t.Logf("%v allocations", allocs)
-		require.LessOrEqual(t, allocs, 24.0)
+		require.LessOrEqual(t, allocs, 23.0)
 	}
 	n := redistest.Count(c)
 	run()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,7 +61,7 @@ type ear struct {
 	denied atomic.Bool // an ACL forbids SUBSCRIBE
 
 	mu     sync.Mutex
-	lines  map[string]*line // by channel
+	lines  map[string]*line // by each of its two channels
 	pubsub *redis.PubSub    // nil while there are no lines
 }
 
@@ -70,14 +71,14 @@ func (e *ear) deaf() bool { return e == nil || e.denied.Load() }
 func (e *ear) add(q *line) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.lines[q.channel] = q
+	e.lines[q.mutex.queue], e.lines[q.channel] = q, q
 	if e.pubsub == nil {
-		e.pubsub = e.locker.client.Subscribe(context.Background(), q.channel)
+		e.pubsub = e.locker.client.Subscribe(context.Background(), q.mutex.queue, q.channel)
 		pubsub := e.pubsub
 		e.locker.background.Go(func() { e.hear(pubsub) })
 		return
 	}
-	_ = e.pubsub.Subscribe(context.Background(), q.channel) // what fails here, hear repairs
+	_ = e.pubsub.Subscribe(context.Background(), q.mutex.queue, q.channel) // what fails here, hear repairs
 }
 
 func (e *ear) remove(q *line) {
@@ -86,13 +87,14 @@ func (e *ear) remove(q *line) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	delete(e.lines, q.mutex.queue)
 	delete(e.lines, q.channel)
 	if len(e.lines) == 0 {
 		_ = e.pubsub.Close()
 		e.pubsub = nil
 		return
 	}
-	_ = e.pubsub.Unsubscribe(context.Background(), q.channel)
+	_ = e.pubsub.Unsubscribe(context.Background(), q.mutex.queue, q.channel)
 }
 
 // hear passes messages on until the subscription is closed. go-redis connects and subscribes again by itself; what was sent
@@ -158,15 +160,21 @@ func (e *ear) pass(channel, message string) {
 	e.mu.Lock()
 	q := e.lines[channel]
 	e.mu.Unlock()
-	if q != nil {
+	switch {
+	case q == nil:
+	case channel == q.channel:
 		q.hint(message)
+	case message != "":
+		e.locker.renewer.taken(q.mutex.key, strings.Fields(message))
 	}
 }
 
 func (e *ear) passAll() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, q := range e.lines {
-		q.hint("")
+	for channel, q := range e.lines {
+		if channel == q.channel {
+			q.hint("")
+		}
 	}
 }

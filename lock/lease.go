@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redispatterns/redispatterns/internal/script"
 )
 
@@ -37,6 +39,7 @@ type Lease struct {
 	fence  int64
 	began  time.Time
 
+	waited   *redis.IntCmd                   // how many replicas know of it; nil: nobody has asked
 	answered []chan struct{}                 // of a quorum: closed when the node has answered the acquisition
 	observed atomic.Pointer[context.Context] // in which it was acquired; for Options.Observe
 
@@ -170,10 +173,7 @@ func (l *Lease) sendExtend(ctx context.Context, ttl time.Duration, exactly bool)
 // extended takes in the reply of extend.lua.
 func (l *Lease) extended(sent time.Time, ttl time.Duration, left int64) error {
 	if left == notHeld {
-		l.mu.Lock()
-		l.gone = true
-		l.mu.Unlock()
-		l.end(fmt.Errorf("%w: another has it, or it was deleted", ErrLost))
+		l.taken("another has it, or it was deleted")
 		return ErrLost
 	}
 	if err := l.look(); err != nil {
@@ -192,6 +192,14 @@ func (l *Lease) extended(sent time.Time, ttl time.Duration, left int64) error {
 }
 
 const notHeld = -2 // as extend.lua answers
+
+// taken ends a lease of which Redis said that it is not held.
+func (l *Lease) taken(how string) {
+	l.mu.Lock()
+	l.gone = true
+	l.mu.Unlock()
+	l.end(fmt.Errorf("%w: %s", ErrLost, how))
+}
 
 // Release gives the lock up, to the waiter that is next if there is one. It works though ctx has ended, and then takes five
 // seconds at most. The lease is over when Release is called, whatever it returns: nil when the lock was freed, by an earlier

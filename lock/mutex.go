@@ -23,7 +23,7 @@ var (
 	//go:embed status.lua
 	statusSource string
 
-	acquireScript = script.New(acquireSource)
+	acquireScript = newAcquisition(acquireSource)
 	adoptScript   = script.New(adoptSource)
 	statusScript  = script.New(statusSource)
 )
@@ -60,6 +60,9 @@ func (m *Mutex) WithTTL(ttl time.Duration) *Mutex {
 // Lock takes the lock, waiting while somebody else holds it. The context bounds the wait and nothing else: the lease
 // outlives it. An error of Redis is returned at once when the first attempt meets it, and when it lasts for a TTL later.
 // Where the context ends the wait the error is a *HeldError, and matches ErrNotAcquired and the context's error.
+//
+// Those of a Locker that wait for a name stand in one line, first come first served, and are one waiter in Redis. There may be
+// 10000 of them: one more is refused at once, with a *HeldError.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	began := time.Now()
 	lease, attempts, err := m.lock(ctx)
@@ -109,8 +112,7 @@ func (m *Mutex) attempt(ctx context.Context) (*Lease, *HeldError, error) {
 	}
 	token := uuid.NewString()
 	member, sent := any(token), time.Now()
-	reply, err := acquireScript.StringsOf(ctx, m.locker.client, script.AnyLength, m.fenceKeys(),
-		member, m.millis, m.locker.retention)
+	reply, waited, err := acquireScript.ask(ctx, m, m.fenceKeys(), member, m.millis, m.locker.retention)
 	if err != nil {
 		if !redis.HasErrorPrefix(err, "WRONGTYPE") {
 			m.cleanup(ctx, member, "")
@@ -129,6 +131,7 @@ func (m *Mutex) attempt(ctx context.Context) (*Lease, *HeldError, error) {
 		m.cleanup(ctx, member, "")
 		return nil, nil, failed(ctx, op, m.name, err)
 	}
+	lease.waited = waited
 	return lease, nil, nil
 }
 
@@ -244,8 +247,8 @@ func (m *Mutex) status(ctx context.Context) (Status, int, error) {
 }
 
 // ForceUnlock takes the lock from whoever holds it; it is for operators, not for programs. The holder learns of it at its
-// next renewal at the latest. It succeeds where nobody holds the lock. Sent once: where no reply came the error is
-// ErrUnknown, and Status tells.
+// next renewal at the latest, and at once where its Locker has waiters for the name, or had within five seconds. It succeeds
+// where nobody holds the lock. Sent once: where no reply came the error is ErrUnknown, and Status tells.
 func (m *Mutex) ForceUnlock(ctx context.Context) error {
 	const op = "force unlock"
 	if err := m.readyAlone(ctx); err != nil {

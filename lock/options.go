@@ -22,10 +22,10 @@ type Options struct {
 	MaxHold time.Duration
 	// PollInterval is the longest pause between two looks of a waiter. Defaults to 1s.
 	PollInterval time.Duration
-	// Replicas is how many replicas must confirm an acquisition (WAIT), which then costs a round trip more; where fewer do, it is
-	// released again and the error is ErrNotReplicated. It makes it unlikely that a failover loses the lock, and no more:
-	// another replica may be promoted. It needs a *redis.Client, or a client with MasterForKey as *redis.ClusterClient. Defaults
-	// to 0.
+	// Replicas is how many replicas must confirm an acquisition, by WAIT in the same round trip; that of a waiter whom a release
+	// granted the lock, in one more before Lock returns. Where fewer do, it is released again and the error is ErrNotReplicated. It
+	// makes it unlikely that a failover loses the lock, and no more: another replica may be promoted. It needs a *redis.Client,
+	// or a client with MasterForKey as *redis.ClusterClient. Defaults to 0.
 	Replicas int
 	// ReplicaTimeout is how long to wait for them. It must be shorter than the client's ReadTimeout. Defaults to 100ms.
 	ReplicaTimeout time.Duration

@@ -63,6 +63,35 @@ func TestFirstComeFirstServed(t *testing.T) {
 	})
 }
 
+// A waiter that looks more often, for a short lease, does not shorten the life of the queue under the others.
+func TestAQueueLivesAsLongAsItsWaiters(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx, name := s.Client(t), context.Background(), redistest.ID()
+		lease := mustLock(t, newLocker(t, c, nil).Mutex(name))
+		shortly := func() *lock.Mutex {
+			return newLocker(t, c, &lock.Options{PollInterval: 100 * time.Millisecond}).Mutex(name).WithTTL(200 * time.Millisecond)
+		}
+		first := waiting(t, c, shortly(), name, 1)
+		left := c.PTTL(ctx, queueKey(name)).Val()
+		require.Greater(t, left, time.Duration(0), "it has an expiry from the first on")
+		require.LessOrEqual(t, left, 600*time.Millisecond)
+		second := waiting(t, c, newLocker(t, c, nil).Mutex(name), name, 2)
+		require.Greater(t, c.PTTL(ctx, queueKey(name)).Val(), 5*time.Second)
+		third := waiting(t, c, shortly(), name, 3)
+		require.Greater(t, c.PTTL(ctx, queueKey(name)).Val(), 5*time.Second)
+		require.NoError(t, lease.Release(ctx))
+		for range 3 {
+			select {
+			case lease = <-first:
+			case lease = <-second:
+			case lease = <-third:
+			}
+			require.NoError(t, lease.Release(ctx))
+		}
+	})
+}
+
 // contend lets lockers fight over a name for d, each asking again at once, and returns how often each had it.
 func contend(t *testing.T, lockers []*lock.Locker, name string, d, hold time.Duration) []int {
 	t.Helper()

@@ -123,7 +123,7 @@ func (m *Mutex) attemptQuorum(ctx context.Context) (*Lease, *HeldError, error) {
 	votes, err := ask(context.WithoutCancel(ctx), m, func(ctx context.Context, i int) ([]string, error) {
 		defer close(answered[i])
 		node := l.nodes[i]
-		reply, err := acquireScript.StringsOf(ctx, node, script.AnyLength, m.fenceKeys(), token, m.millis, l.retention)
+		reply, err := acquireScript.again.StringsOf(ctx, node, script.AnyLength, m.fenceKeys(), token, m.millis, l.retention)
 		if len(reply) != 2 {
 			l.run(func() {
 				<-decided
@@ -241,7 +241,7 @@ func (l *Lease) heal(ctx context.Context, node redispatterns.Client, decided <-c
 		if *confirmed && l.Held() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxNodeBound)
 			defer cancel()
-			_, _ = acquireScript.StringsOf(ctx, node, script.AnyLength, l.mutex.fenceKeys(), l.member, l.mutex.millis, l.locker.retention)
+			_, _ = acquireScript.again.StringsOf(ctx, node, script.AnyLength, l.mutex.fenceKeys(), l.member, l.mutex.millis, l.locker.retention)
 		}
 	})
 	if !ran {

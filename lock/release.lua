@@ -23,6 +23,10 @@ if type(owner) == 'table' then -- WRONGTYPE: readers or permits, or no lock
 elseif not owner or owner ~= ARGV[1] and ARGV[1] ~= '' then
   return 0
 end
+if ARGV[1] == '' then -- by force: who had it is told, where its process listens
+  local had = type(owner) == 'string' and owner or table.concat(redis.call('ZRANGE', KEYS[1], 0, -1), ' ')
+  redis.pcall('PUBLISH', KEYS[3], had)
+end
 if redis.call('EXISTS', KEYS[3]) == 0 then
   redis.call('DEL', KEYS[1])
   return 1

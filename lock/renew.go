@@ -271,6 +271,21 @@ func (r *renewer) landed(batch []*Lease) {
 	}
 }
 
+// taken ends the leases of a name whose members ForceUnlock took out of Redis.
+func (r *renewer) taken(key string, members []string) {
+	var gone []*Lease
+	r.mu.Lock()
+	for _, l := range r.leases {
+		if l.mutex.key == key && slices.Contains(members, l.member.(string)) {
+			gone = append(gone, l)
+		}
+	}
+	r.mu.Unlock()
+	for _, l := range gone {
+		l.taken("it was unlocked by force")
+	}
+}
+
 // close ends every lease with ErrClosed.
 func (r *renewer) close() {
 	r.mu.Lock()

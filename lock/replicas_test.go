@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns/internal/redistest"
@@ -33,6 +34,32 @@ func TestReplicas(t *testing.T) {
 	require.NoError(t, granted.Release(ctx))
 	permit := must(t)(newLocker(t, c, opts).Semaphore("y", 2).Acquire(ctx))
 	require.NoError(t, permit.Release(ctx))
+
+	counted := s.Client(t)
+	n := redistest.Count(counted)
+	locks := newLocker(t, counted, opts)
+	for kind, take := range map[string]func(context.Context) (*lock.Lease, error){
+		"mutex": locks.Mutex("x").Lock, "permit": locks.Semaphore("y", 2).Acquire, "reader": locks.RWMutex("z").RLock,
+	} {
+		n.Reset()
+		lease, err := take(ctx)
+		require.NoError(t, err, kind)
+		require.Equal(t, 1, n.Trips(), kind)
+		require.Equal(t, []string{"evalsha", "wait"}, n.Commands(), kind)
+		require.NoError(t, lease.Release(ctx))
+	}
+	p := s.Proxy(t)
+	for fault, lose := range faults {
+		m := newLocker(t, p.Client(t, func(o *redis.Options) { o.ReadTimeout = 2 * time.Second }), opts).Mutex("x")
+		require.NoError(t, must(t)(m.TryLock(ctx)).Release(ctx))
+		lose(p, 1)
+		lease := must(t)(m.TryLock(ctx))
+		require.Equal(t, 1, p.Hits(), fault)
+		require.Equal(t, lease.Token(), c.Get(ctx, "lock:x").Val(), fault)
+		require.NoError(t, lease.Release(ctx))
+	}
+	require.NoError(t, c.ScriptFlush(ctx).Err())
+	require.NoError(t, must(t)(locks.Mutex("x").Lock(ctx)).Release(ctx))
 
 	_, err = newLocker(t, c, &lock.Options{Replicas: 2, ReplicaTimeout: 20 * time.Millisecond}).Mutex("x").Lock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotReplicated)
@@ -62,9 +89,17 @@ func TestReplicasNeedsAPinnedConnection(t *testing.T) {
 	require.ErrorIs(t, err, lock.ErrUnsupported)
 
 	cluster := redistest.ThreeMasters(t).Client(t) // which has no replicas
-	m := newLocker(t, cluster, &lock.Options{Replicas: 1, ReplicaTimeout: 10 * time.Millisecond}).Mutex(redistest.ID())
+	n := &redistest.Counter{}
+	cluster.OnNewNode(func(node *redis.Client) { node.AddHook(n) })
+	name := redistest.ID()
+	m := newLocker(t, cluster, nil).Mutex(name)
+	require.NoError(t, must(t)(m.TryLock(context.Background())).Release(context.Background())) // the scripts are loaded
+	m = newLocker(t, cluster, &lock.Options{Replicas: 1, ReplicaTimeout: 10 * time.Millisecond}).Mutex(name)
+	n.Reset()
 	_, err = m.TryLock(context.Background())
 	require.ErrorIs(t, err, lock.ErrNotReplicated)
+	require.Equal(t, []string{"evalsha", "wait", "evalsha"}, n.Commands(), "acquired, and released again")
+	require.Equal(t, 2, n.Trips())
 	status, err := m.Status(context.Background())
 	require.NoError(t, err)
 	require.False(t, status.Held)

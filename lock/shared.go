@@ -9,14 +9,12 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
-
-	"github.com/redispatterns/redispatterns/internal/script"
 )
 
 //go:embed share.lua
 var shareSource string
 
-var shareScript = script.New(shareSource)
+var shareScript = newAcquisition(shareSource)
 
 // shared is the side of a lock that several may have at a time: readers, or a number of permits. Who has it stands in a
 // sorted set under the key of the name, where a Mutex of the name has a String, so that either keeps the other out.
@@ -50,8 +48,7 @@ func (s *shared) attempt(ctx context.Context) (*Lease, *HeldError, error) {
 	}
 	token, sent := uuid.NewString(), time.Now()
 	lease := m.newLease(token, s.kind+token, 0)
-	reply, err := shareScript.StringsOf(ctx, m.locker.client, script.AnyLength, m.shareKeys(),
-		lease.member, m.millis, s.kind, s.permits)
+	reply, waited, err := shareScript.ask(ctx, m, m.shareKeys(), lease.member, m.millis, s.kind, s.permits)
 	switch {
 	case err != nil:
 		if !redis.HasErrorPrefix(err, "WRONGTYPE") {
@@ -66,6 +63,7 @@ func (s *shared) attempt(ctx context.Context) (*Lease, *HeldError, error) {
 	case len(reply) == 1:
 		err = fmt.Errorf("the semaphore has %d permits here and %s elsewhere", s.permits, strings.Trim(reply[0], "p:"))
 	default:
+		lease.waited = waited
 		if err = lease.begin(sent, m.ttl); err == nil {
 			return lease, nil, nil
 		}

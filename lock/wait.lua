@@ -32,7 +32,8 @@ if owner and owner ~= ARGV[1] then
   if listening and tonumber(listening) > 0 then alive = alive + 1 end
   redis.call('ZADD', KEYS[3], 'NX', micros, ARGV[4])
   redis.call('ZADD', KEYS[3], alive, '~' .. ARGV[4])
-  redis.call('PEXPIRE', KEYS[3], ARGV[5] * 2)
+  -- Never shorter: others may count as alive for longer. GT alone gives a new queue no expiry.
+  if redis.call('PEXPIRE', KEYS[3], ARGV[5] * 2, 'GT') == 0 then redis.call('PEXPIRE', KEYS[3], ARGV[5] * 2, 'NX') end
   local fence = redis.pcall('GET', KEYS[2])
   if type(fence) ~= 'string' then fence = string.format('%.0f', micros - 1) end
   return {owner, redis.call('PTTL', KEYS[1]), fence}

@@ -366,7 +366,7 @@ proctype Client(byte c) {
         fi;
         has = 0; renumber() }
 
-    /* granted, queue.go. */
+    /* grant, queue.go. */
     :: atomic { at[c] == PAUSE && inbox[c] != 0 ->
         if
 #ifdef BUG_GRANT

@@ -13,3 +13,10 @@ func (s *Script) QueueInt(ctx context.Context, p redis.Pipeliner, keys Keys, arg
 	_ = p.Process(ctx, cmd)
 	return cmd
 }
+
+// QueueStrings is QueueInt for a script that answers strings.
+func (s *Script) QueueStrings(ctx context.Context, p redis.Pipeliner, keys Keys, args ...any) *redis.StringSliceCmd {
+	cmd := newStrings(ctx, s.commandOf(keys, args)...)
+	_ = p.Process(ctx, cmd)
+	return cmd
+}

@@ -41,7 +41,7 @@ func (r *Run) lockHandoff(mode handoffMode) error {
 	rounds := make([][]handoff, len(contenders))
 	for round := range min(r.Rounds, handoffRounds) {
 		for i, c := range contenders {
-			h, err := r.handoffRound(mode, c, fmt.Sprintf("hot:%d:%d", i, round))
+			h, err := r.handoffRound(mode, c, fmt.Sprintf("hot:%d:%d", i, round), round == 0)
 			if err != nil {
 				return fmt.Errorf("%s: %s: %w", mode.title, c.Name, err)
 			}
@@ -101,13 +101,19 @@ func summarize(rounds, reference []handoff) handoffRow {
 	var all []time.Duration
 	var sorted [waiters]int64
 	var row handoffRow
+	counted, timed := rounds[0], rounds // the round that was counted is not timed, if there is another
+	if len(rounds) > 1 {
+		timed, reference = rounds[1:], reference[1:]
+	}
 	for _, h := range rounds {
-		all = append(all, h.latencies...)
 		row.overlaps += h.overlaps
 		row.errors += h.errors
 		if row.firstError == nil {
 			row.firstError = h.firstError
 		}
+	}
+	for _, h := range timed {
+		all = append(all, h.latencies...)
 		// By rank and not by waiter: it is luck which waiter starves in a round.
 		for rank, n := range slices.Sorted(slices.Values(h.counts)) {
 			sorted[rank] += n
@@ -119,17 +125,16 @@ func summarize(rounds, reference []handoff) handoffRow {
 	row.p50, row.p99, row.max = ms(50), ms(99), ms(100)
 	row.fairness = fairness(sorted[:])
 	pick := func(f func(int) float64) float64 {
-		v := make([]float64, len(rounds))
+		v := make([]float64, len(timed))
 		for k := range v {
 			v[k] = f(k)
 		}
 		return median(v)
 	}
-	row.rate = pick(func(k int) float64 { return rounds[k].rate })
-	row.ratio = pick(func(k int) float64 { return rounds[k].rate / reference[k].rate })
-	row.topLevel = pick(func(k int) float64 { return rounds[k].seen.topLevel })
-	row.lua = pick(func(k int) float64 { return rounds[k].seen.lua })
-	row.serverCPU = pick(func(k int) float64 { return rounds[k].serverCPU })
+	row.rate = pick(func(k int) float64 { return timed[k].rate })
+	row.ratio = pick(func(k int) float64 { return timed[k].rate / reference[k].rate })
+	row.topLevel, row.lua = counted.seen.topLevel, counted.seen.lua
+	row.serverCPU = pick(func(k int) float64 { return timed[k].serverCPU })
 	return row
 }
 
@@ -143,7 +148,8 @@ func fairness(counts []int64) string {
 }
 
 // handoffRound lets the waiters fight over one key for Options.Handoff.
-func (r *Run) handoffRound(mode handoffMode, c Contender[LockConfig, Locker], key string) (handoff, error) {
+// With count, the first round, it counts commands by MONITOR, which costs the server time for each, also for those in a script.
+func (r *Run) handoffRound(mode handoffMode, c Contender[LockConfig, Locker], key string, count bool) (handoff, error) {
 	if err := r.Control.Flush(); err != nil {
 		return handoff{}, err
 	}
@@ -158,9 +164,11 @@ func (r *Run) handoffRound(mode handoffMode, c Contender[LockConfig, Locker], ke
 	if err != nil {
 		return handoff{}, err
 	}
-	monitor, err := StartMonitor(r.Server)
-	if err != nil {
-		return handoff{}, err
+	var monitor *Monitor
+	if count {
+		if monitor, err = StartMonitor(r.Server); err != nil {
+			return handoff{}, err
+		}
 	}
 	from, err := r.Control.Snapshot()
 	if err != nil {
@@ -177,8 +185,10 @@ func (r *Run) handoffRound(mode handoffMode, c Contender[LockConfig, Locker], ke
 	if err != nil {
 		return handoff{}, err
 	}
-	if err := monitor.Stop(); err != nil {
-		return handoff{}, err
+	if count {
+		if err := monitor.Stop(); err != nil {
+			return handoff{}, err
+		}
 	}
 	f.mu.Lock() // for the clock's goroutine
 	defer f.mu.Unlock()
@@ -187,7 +197,9 @@ func (r *Run) handoffRound(mode handoffMode, c Contender[LockConfig, Locker], ke
 	}
 	n := float64(f.acquired)
 	f.out.rate = n / max(f.elapsed, r.Handoff).Seconds()
-	f.out.seen = counts{topLevel: float64(monitor.TopLevel) / n, lua: float64(monitor.Lua) / n}
+	if count {
+		f.out.seen = counts{topLevel: float64(monitor.TopLevel) / n, lua: float64(monitor.Lua) / n}
+	}
 	f.out.serverCPU = micros(r.Control.Since(from, to).CPU) / n
 	return f.out, nil
 }
