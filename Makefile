@@ -1,4 +1,4 @@
-.PHONY: test race long bench bench-peers bench-full fuzz soak lint screenshot demos ci
+.PHONY: test race long bench bench-full bench-growth bench-packages fuzz soak lint screenshot demos ci
 
 test: ## the whole suite; what needs redis-server uses it when it is installed
 	go test ./...
@@ -9,14 +9,17 @@ race:
 long: ## the tests that get better with time, for longer
 	REDISPATTERNS_LONG=1 go test -count=1 -timeout=20m ./session ./ratelimit ./ranking ./lock
 
-bench: ## each operation on a redis-server of its own
-	go test -run='^$$' -bench=. -benchmem ./session ./ratelimit ./ranking ./lock ./internal/script
-
-bench-peers: ## this library beside its peers and beside go-redis by hand, under three minutes
+bench: ## this library beside its peers and beside go-redis by hand, under three minutes
 	cd internal/peerbench && go run . -short
 
 bench-full: ## the same, at length
 	cd internal/peerbench && go run .
+
+bench-growth: ## what an operation costs as the work grows; draws docs/growth-*.svg
+	cd internal/peerbench && go run ./growth -plots $(CURDIR)/docs
+
+bench-packages: ## each operation on a redis-server of its own
+	go test -run='^$$' -bench=. -benchmem ./session ./ratelimit ./ranking ./lock ./internal/script
 
 fuzz: ## every fuzz target, 30 s each
 	.ci/fuzz 30s

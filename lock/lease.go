@@ -108,6 +108,12 @@ func (l *Lease) Fence() int64 {
 	return l.fence
 }
 
+// String shows the name and the fence, but not the token, so that a lease can be logged.
+func (l *Lease) String() string { return fmt.Sprintf("lease of %q, fence %d", l.Name(), l.Fence()) }
+
+// GoString is String, so that %#v shows no more.
+func (l *Lease) GoString() string { return l.String() }
+
 // Held says whether the lease is held, by this process' own clock and without asking Redis. By the time that it returns
 // this may have changed: only a resource that checks Fence closes that gap.
 func (l *Lease) Held() bool {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math/big"
 	"net"
 	"os"
@@ -130,6 +131,10 @@ func TestNoErrorOfALockHoldsItsToken(t *testing.T) {
 		var details *lock.HeldError
 		require.ErrorAs(t, held, &details)
 		require.Equal(t, lease.Token(), details.Owner, "it is there for who asks for it")
+		var log strings.Builder
+		slog.New(slog.NewTextHandler(&log, nil)).Info("held", "lease", lease)
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("held", "lease", lease)
+		require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", lease, lease, lease, &log), lease.Token())
 		require.NoError(t, m.ForceUnlock(ctx))
 		lost := lease.Extend(ctx, time.Minute)
 		require.Error(t, lost)
