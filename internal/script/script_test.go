@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -195,6 +196,39 @@ func TestOnceRepeatsWhatWasSurelyNotApplied(t *testing.T) {
 		require.True(t, script.Unknown(err), name)
 		require.EqualValues(t, 1, c.sent.Load(), name)
 	}
+}
+
+// endsUnseen is a context whose end nobody is woken by, as where a timer runs out in the same moment.
+type endsUnseen struct {
+	context.Context
+	ended bool
+}
+
+func (c *endsUnseen) Done() <-chan struct{} { return nil }
+
+func (c *endsUnseen) Err() error {
+	if c.ended {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// What was surely not applied stays so when the context ends with the pause before the next try.
+func TestContextThatEndsWithThePause(t *testing.T) {
+	t.Parallel()
+	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	ctx, tries := &endsUnseen{Context: context.Background()}, 0
+	_, err := script.Sure(ctx, func() (struct{}, error) {
+		tries++
+		if ctx.ended {
+			return struct{}{}, ctx.Err() // as go-redis answers
+		}
+		ctx.ended = true
+		return struct{}{}, refused
+	})
+	require.ErrorIs(t, err, refused)
+	require.False(t, script.Unknown(err))
+	require.Equal(t, 1, tries)
 }
 
 func TestRealFullPoolAndLoading(t *testing.T) {
