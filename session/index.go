@@ -174,29 +174,23 @@ func (s *Store[T]) List(ctx context.Context, user string) ([]*Session[T], error)
 	}
 	var list []*Session[T]
 	var dead []entry
-	for len(entries) > 0 {
-		n := min(len(entries), indexChunk)
-		ids := make([]string, n)
-		for i, e := range entries[:n] {
-			ids[i] = e.id
-		}
+	for chunk := range slices.Chunk(entries, indexChunk) {
 		sent := s.now()
-		found, err := s.readAll(ctx, ids)
+		found, err := s.readAll(ctx, chunk)
 		if err != nil {
 			return nil, fmt.Errorf("session: list %q: %w", user, err)
 		}
 		for i, f := range found {
 			if !f.exists() || s.userIn(f.hash()) != user {
-				dead = append(dead, entries[i])
+				dead = append(dead, chunk[i])
 				continue
 			}
-			sess := newSession[T](ids[i], "")
+			sess := newSession[T](chunk[i].id, "")
 			if err := s.fill(sess, f.hash(), sent, f.left()); err != nil {
-				return nil, fmt.Errorf("session: list %q: %q: %w", user, s.key(ids[i]), err)
+				return nil, fmt.Errorf("session: list %q: %q: %w", user, s.key(sess.ID), err)
 			}
 			list = append(list, sess)
 		}
-		entries = entries[n:]
 	}
 	s.leave(ctx, user, entryGrace, dead...)
 	return list, nil
