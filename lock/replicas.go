@@ -59,10 +59,10 @@ func (a acquisition) askAndWait(ctx context.Context, m *Mutex, keys script.Keys,
 	if err != nil {
 		return nil, nil, err
 	}
-	var ask *redis.StringSliceCmd
+	ask := a.again.StringsCmd(ctx, keys, args...)
 	var wait *redis.IntCmd
 	_, _ = node.Pipelined(ctx, func(p redis.Pipeliner) error {
-		ask = a.again.QueueStrings(ctx, p, keys, args...)
+		_ = p.Process(ctx, ask)
 		wait = m.locker.queueWait(ctx, p)
 		return nil
 	})

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"testing"
@@ -41,12 +42,7 @@ func TestAllocations(t *testing.T) {
 		"request":            {func() error { serveQuietly(handler, cookie); return nil }, 40},
 		"create and destroy": {func() error { return createAndDestroy(store) }, 60},
 	} {
-		require.NoError(t, tt.op())
-		allocs := testing.AllocsPerRun(300, func() {
-			if err := tt.op(); err != nil {
-				t.Fatal(err)
-			}
-		})
+		allocs := redistest.Allocs(t, tt.op)
 		t.Logf("%s: %v allocations", name, allocs)
 		require.LessOrEqual(t, allocs, tt.allocs, name)
 	}
@@ -61,6 +57,7 @@ func TestRoundTrips(t *testing.T) {
 		renewing := newStore[user](t, c, &session.Options{TouchEvery: -1})
 		due := newStore[user](t, c, &session.Options{IdleTimeout: time.Hour}) // by whose measure the session is unused since long
 		byUser := newStore[user](t, c, &session.Options{UserField: "role"})
+		elsewhere := newStore[user](t, s.Client(t), &session.Options{UserField: "role"}) // whose trips are not counted
 		mine := create(t, byUser, tanaka)
 		create(t, byUser, user{Role: "reader"})
 		sess := create(t, store, tanaka)
@@ -73,8 +70,15 @@ func TestRoundTrips(t *testing.T) {
 			"indexed: save":    {func() error { mine.Data.UserID++; return byUser.Save(ctx, mine) }, 1},
 			"indexed: rotate":  {func() error { return byUser.Rotate(ctx, mine) }, 1},
 			"indexed: move":    {func() error { mine.Data.Role += "x"; return byUser.Save(ctx, mine) }, 4},
-			"indexed: destroy": {func() error { return byUser.Destroy(ctx, create(t, newStore[user](t, s.Client(t), nil), tanaka).ID) }, 2},
+			"indexed: destroy": {func() error { return byUser.Destroy(ctx, create(t, elsewhere, tanaka).ID) }, 2},
 			"indexed: list":    {func() error { _, err := byUser.List(ctx, "reader"); return err }, 2},
+			"indexed: destroy all": {func() error {
+				for range 3 {
+					create(t, elsewhere, user{Role: "writer"})
+				}
+				_, err := byUser.DestroyAll(ctx, "writer")
+				return err
+			}, 3},
 			"create":           {func() error { _, err := store.Create(ctx, tanaka); return err }, 1},
 			"read":             {func() error { _, err := store.Load(ctx, sess.Token()); return err }, 1},
 			"read that renews": {func() error { _, err := renewing.Load(ctx, sess.Token()); return err }, 1},
@@ -213,4 +217,47 @@ func BenchmarkRotate(b *testing.B) {
 // serveQuietly has a handler serve a request, and costs next to nothing itself.
 func serveQuietly(h http.Handler, header http.Header) {
 	h.ServeHTTP(nil, &http.Request{Method: http.MethodGet, Header: header})
+}
+
+// What the index costs as a user's sessions grow in number.
+func BenchmarkSessionsPerUser(b *testing.B) {
+	for _, sessions := range []int{1, 10, 100, 1000} {
+		c := redistest.Real(b).Client(b)
+		store := newStore[user](b, c, &session.Options{UserField: "user_id"})
+		m, err := session.NewManager(store, nil)
+		require.NoError(b, err)
+		fill := func(b *testing.B) {
+			for range sessions - int(c.ZCard(ctx, "session:user:42").Val()) {
+				create(b, store, tanaka)
+			}
+		}
+		// run has op look at an index of the given size; if it empties it, that is filled again beside the clock.
+		run := func(name string, empties bool, op func() error) {
+			b.Run(fmt.Sprintf("%s/%d", name, sessions), func(b *testing.B) {
+				fill(b)
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := op(); err != nil {
+						b.Fatal(err)
+					}
+					if empties {
+						b.StopTimer()
+						fill(b)
+						b.StartTimer()
+					}
+				}
+			})
+		}
+		run("List", false, func() error { _, err := store.List(ctx, "42"); return err })
+		run("CreateAndDestroy", false, func() error { return createAndDestroy(store) })
+		if sessions > 1 {
+			own := create(b, store, tanaka)
+			request := &http.Request{Header: http.Header{"Cookie": {"__Host-session=" + own.Token()}}}
+			handler := func(err *error) http.Handler {
+				return m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, *err = m.LogoutOthers(r) }))
+			}
+			run("LogoutOthers", true, func() (err error) { handler(&err).ServeHTTP(nil, request); return err })
+		}
+		run("DestroyAll", true, func() error { _, err := store.DestroyAll(ctx, "42"); return err })
+	}
 }

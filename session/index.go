@@ -174,36 +174,31 @@ func (s *Store[T]) List(ctx context.Context, user string) ([]*Session[T], error)
 	}
 	var list []*Session[T]
 	var dead []entry
-	for len(entries) > 0 {
-		n := min(len(entries), indexChunk)
-		ids := make([]string, n)
-		for i, e := range entries[:n] {
-			ids[i] = e.id
-		}
+	for chunk := range slices.Chunk(entries, indexChunk) {
 		sent := s.now()
-		found, err := s.readAll(ctx, ids)
+		found, err := s.readAll(ctx, chunk)
 		if err != nil {
 			return nil, fmt.Errorf("session: list %q: %w", user, err)
 		}
 		for i, f := range found {
 			if !f.exists() || s.userIn(f.hash()) != user {
-				dead = append(dead, entries[i])
+				dead = append(dead, chunk[i])
 				continue
 			}
-			sess := newSession[T](ids[i], "")
+			sess := newSession[T](chunk[i].id, "")
 			if err := s.fill(sess, f.hash(), sent, f.left()); err != nil {
-				return nil, fmt.Errorf("session: list %q: %q: %w", user, s.key(ids[i]), err)
+				return nil, fmt.Errorf("session: list %q: %q: %w", user, s.key(sess.ID), err)
 			}
 			list = append(list, sess)
 		}
-		entries = entries[n:]
 	}
 	s.leave(ctx, user, entryGrace, dead...)
 	return list, nil
 }
 
 // DestroyAll ends all sessions of a user but those whose IDs are given: it logs out everywhere, or on all other devices. It
-// returns how many it ended, with an error too. A session that is created meanwhile may live.
+// returns how many it ended, with an error too; where a reply was lost, and Redis asked again, those that the lost one told
+// of are not counted. A session that is created meanwhile may live.
 func (s *Store[T]) DestroyAll(ctx context.Context, user string, except ...string) (int, error) {
 	n, err := s.destroyAll(ctx, user, except)
 	if err != nil {
@@ -212,7 +207,7 @@ func (s *Store[T]) DestroyAll(ctx context.Context, user string, except ...string
 	return n, nil
 }
 
-func (s *Store[T]) destroyAll(ctx context.Context, user string, except []string) (destroyed int, err error) {
+func (s *Store[T]) destroyAll(ctx context.Context, user string, except []string) (int, error) {
 	for _, id := range except {
 		if err := checkID(id); err != nil {
 			return 0, err
@@ -222,32 +217,72 @@ func (s *Store[T]) destroyAll(ctx context.Context, user string, except []string)
 	if err != nil {
 		return 0, err
 	}
+	entries = slices.DeleteFunc(entries, func(e entry) bool { return slices.Contains(except, e.id) })
 	var ended, dead []entry
-	for _, e := range entries {
-		if slices.Contains(except, e.id) {
-			continue
+	for chunk := range slices.Chunk(entries, indexChunk) {
+		replies, err := s.destroyEach(ctx, chunk, user)
+		for i, n := range replies {
+			if n == 1 {
+				ended = append(ended, chunk[i])
+			} else {
+				dead = append(dead, chunk[i])
+			}
 		}
-		n, _, err := s.destroy(ctx, e.id, user)
 		if err != nil {
-			return destroyed, fmt.Errorf("%q: %w", s.key(e.id), err)
-		}
-		if n == 1 {
-			destroyed++
-			ended = append(ended, e)
-		} else {
-			dead = append(dead, e)
+			return len(ended), err
 		}
 	}
 	s.leave(ctx, user, 0, ended...)
 	s.leave(ctx, user, entryGrace, dead...)
-	return destroyed, nil
+	return len(ended), nil
+}
+
+// destroyEach is destroy of several sessions of a user in one round trip, or one to each node. What it returns beside an
+// error is 0 of a session that it could not end.
+func (s *Store[T]) destroyEach(ctx context.Context, entries []entry, user string) ([]int, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	cmds := make([]*redis.StringSliceCmd, len(entries))
+	for i, e := range entries {
+		cmds[i] = destroyScript.StringsCmd(ctx, script.Keys{s.key(e.id)}, s.opts.UserField, user)
+	}
+	_, sent := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, cmd := range cmds {
+			_ = p.Process(ctx, cmd)
+		}
+		return nil
+	})
+	replies := make([]int, len(entries))
+	var failed error
+	for i, cmd := range cmds {
+		reply, err := cmd.Result()
+		if err == nil && reply == nil {
+			err = sent // none was
+		}
+		replies[i], _, err = destroyed(reply, err)
+		if redis.HasErrorPrefix(err, "NOSCRIPT") && (failed == nil || script.Replied(failed)) {
+			replies[i], _, err = s.destroy(ctx, entries[i].id, user)
+		}
+		if failed == nil && err != nil {
+			failed = fmt.Errorf("%q: %w", s.key(entries[i].id), err)
+		}
+	}
+	return replies, failed
 }
 
 // destroy ends a session, if a user is given only where it is that user's. It returns what destroy.lua does.
 func (s *Store[T]) destroy(ctx context.Context, id, user string) (n int, owner string, err error) {
-	reply, err := destroyScript.Strings(ctx, s.client, 2, []string{s.key(id)}, s.opts.UserField, user)
+	return destroyed(destroyScript.Strings(ctx, s.client, script.AnyLength, []string{s.key(id)}, s.opts.UserField, user))
+}
+
+// destroyed reads what destroy.lua returns.
+func destroyed(reply []string, err error) (n int, owner string, _ error) {
 	if err != nil {
 		return 0, "", err
+	}
+	if len(reply) != 2 {
+		return 0, "", fmt.Errorf("script answered %d values, not 2", len(reply))
 	}
 	n, err = strconv.Atoi(reply[0])
 	return n, reply[1], err

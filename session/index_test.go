@@ -105,6 +105,33 @@ func TestManySessionsOfOneUser(t *testing.T) {
 	})
 }
 
+// What cannot be ended keeps nobody else logged in, and the count is right; a script cache that was emptied is no hindrance.
+func TestDestroyAllBesideAKeyOfAnotherType(t *testing.T) {
+	t.Parallel()
+	own, _ := redistest.Own(t)
+	for name, s := range map[string]*redistest.Server{"miniredis": redistest.Mini(t), "redis": own} {
+		t.Run(name, func(t *testing.T) {
+			c := s.Client(t)
+			store := newStore[user](t, c, &indexed)
+			var made []*session.Session[user]
+			for range 3 {
+				made = append(made, create(t, store, tanaka))
+				tick(t, s)
+			}
+			theirs := "session:" + made[1].ID
+			require.NoError(t, c.Set(ctx, theirs, "theirs", 0).Err())
+			require.NoError(t, c.ScriptFlush(ctx).Err())
+			n, err := store.DestroyAll(ctx, "42")
+			require.ErrorContains(t, err, "WRONGTYPE")
+			require.ErrorContains(t, err, theirs)
+			require.Equal(t, 2, n)
+			require.Equal(t, "theirs", c.Get(ctx, theirs).Val())
+			requireGone(t, c, made[0].ID)
+			requireGone(t, c, made[2].ID)
+		})
+	}
+}
+
 func TestSessionsOfNobodyAreNotIndexed(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {

@@ -31,7 +31,7 @@
 //
 // A replica may lag behind its master: a client that reads from replicas can miss a session just made and still see one
 // just destroyed. With go-redis' client-side cache List and DestroyAll can too, for some milliseconds; what is asked by a
-// token or an ID does not go through it.
+// token or an ID does not go through it, but on an AutoPipeliner.
 package session
 
 import (
@@ -41,6 +41,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -248,8 +249,11 @@ func (s *Store[T]) key(id string) string { return s.opts.Prefix + id }
 
 // read asks for a session's hash and for what it has left, in one round trip.
 func (s *Store[T]) read(ctx context.Context, id string) (map[string]string, time.Duration, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
 	f := s.find(ctx, id)
-	if err := s.ask(ctx, f); err != nil {
+	if err := s.together(ctx, f.all, f.ttl); err != nil {
 		return nil, 0, err
 	}
 	if !f.exists() {
@@ -258,16 +262,50 @@ func (s *Store[T]) read(ctx context.Context, id string) (map[string]string, time
 	return f.hash(), f.left(), nil
 }
 
-// readAll is read of several sessions in one round trip, or one to each node.
-func (s *Store[T]) readAll(ctx context.Context, ids []string) ([]found, error) {
-	all := make([]found, len(ids))
-	for i, id := range ids {
-		all[i] = s.find(ctx, id)
+// together sends two reads of one session in one round trip, on an AutoPipeliner in any order.
+func (s *Store[T]) together(ctx context.Context, first, second redis.Cmder) error {
+	ap, ok := s.client.(*redis.AutoPipeliner)
+	if !ok {
+		_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			_ = p.Process(ctx, first)
+			_ = p.Process(ctx, second)
+			return nil
+		})
+		return err
 	}
-	return all, s.ask(ctx, all...)
+	// It merges commands of many goroutines, and would send a pipeline by itself.
+	var wg sync.WaitGroup
+	if ap.IsBlocking() {
+		wg.Go(func() { _ = ap.Process(ctx, second) })
+	} else {
+		_ = ap.Process(ctx, second)
+	}
+	_ = ap.Process(ctx, first)
+	wg.Wait()
+	if err := first.Err(); err != nil {
+		return err
+	}
+	return second.Err()
 }
 
-// found is what is asked of a session and, after ask, what the answer was.
+// readAll is read of several sessions in one round trip, or one to each node.
+func (s *Store[T]) readAll(ctx context.Context, entries []entry) ([]found, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	all := make([]found, len(entries))
+	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, e := range entries {
+			all[i] = s.find(ctx, e.id)
+			_ = p.Process(ctx, all[i].all)
+			_ = p.Process(ctx, all[i].ttl)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// found is what is asked of a session and, after that, what the answer was.
 type found struct {
 	all *redis.MapStringStringCmd
 	ttl *redis.IntCmd
@@ -276,20 +314,6 @@ type found struct {
 func (s *Store[T]) find(ctx context.Context, id string) found {
 	var key any = s.key(id) // boxed once
 	return found{redis.NewMapStringStringCmd(ctx, "hgetall", key), redis.NewIntCmd(ctx, "pttl", key)}
-}
-
-func (s *Store[T]) ask(ctx context.Context, questions ...found) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, f := range questions {
-			_ = p.Process(ctx, f.all)
-			_ = p.Process(ctx, f.ttl)
-		}
-		return nil
-	})
-	return err
 }
 
 // exists says whether it is a session, and did not end between the two commands.

@@ -116,13 +116,13 @@ func Unsent(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// pause waits for d; false when the context ends first.
+// pause waits for d; false when the context has ended by then.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return true
+		return ctx.Err() == nil // both at once: an attempt now would only turn "not applied" into "unknown"
 	case <-ctx.Done():
 		return false
 	}

@@ -14,9 +14,8 @@ func (s *Script) QueueInt(ctx context.Context, p redis.Pipeliner, keys Keys, arg
 	return cmd
 }
 
-// QueueStrings is QueueInt for a script that answers strings.
-func (s *Script) QueueStrings(ctx context.Context, p redis.Pipeliner, keys Keys, args ...any) *redis.StringSliceCmd {
-	cmd := newStrings(ctx, s.commandOf(keys, args)...)
-	_ = p.Process(ctx, cmd)
-	return cmd
+// StringsCmd is a command to be put into a pipeline, as QueueInt does, of a script that answers strings. How many, the caller
+// looks at.
+func (s *Script) StringsCmd(ctx context.Context, keys Keys, args ...any) *redis.StringSliceCmd {
+	return newStrings(ctx, s.commandOf(keys, args)...)
 }

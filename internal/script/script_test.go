@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -208,6 +209,39 @@ func TestOnceRepeatsWhatWasSurelyNotApplied(t *testing.T) {
 	}
 }
 
+// endsUnseen is a context whose end nobody is woken by, as where a timer runs out in the same moment.
+type endsUnseen struct {
+	context.Context
+	ended bool
+}
+
+func (c *endsUnseen) Done() <-chan struct{} { return nil }
+
+func (c *endsUnseen) Err() error {
+	if c.ended {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// What was surely not applied stays so when the context ends with the pause before the next try.
+func TestContextThatEndsWithThePause(t *testing.T) {
+	t.Parallel()
+	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	ctx, tries := &endsUnseen{Context: context.Background()}, 0
+	_, err := script.Sure(ctx, func() (struct{}, error) {
+		tries++
+		if ctx.ended {
+			return struct{}{}, ctx.Err() // as go-redis answers
+		}
+		ctx.ended = true
+		return struct{}{}, refused
+	})
+	require.ErrorIs(t, err, refused)
+	require.False(t, script.Unknown(err))
+	require.Equal(t, 1, tries)
+}
+
 func TestRealFullPoolAndLoading(t *testing.T) {
 	t.Parallel()
 	s, p := redistest.Own(t)
@@ -292,19 +326,46 @@ func TestThroughEveryClient(t *testing.T) {
 	}
 }
 
-// The bound is what Process costs by hand; the runner adds nothing to it.
+// The bounds are what Process costs by hand; the runner adds nothing but a Once script's wrapper.
 func TestAllocations(t *testing.T) {
 	if redistest.Race {
 		t.Skip("allocations are not counted under the race detector")
 	}
 	c, ctx, key := redistest.Real(t).Client(t), context.Background(), redistest.ID()
-	run := func() {
-		if _, err := four.Ints(ctx, c, 4, []string{key}, "4"); err != nil {
-			t.Fatal(err)
-		}
+	keys, counting := script.Keys{key}, count.Once()
+	texts := script.New("return {'a', 'b'}")
+	for name, tt := range map[string]struct {
+		run    func() error
+		allocs float64
+	}{
+		"Ints":      {func() error { _, err := four.Ints(ctx, c, 4, []string{key}, "4"); return err }, 7},
+		"Strings":   {func() error { _, err := texts.Strings(ctx, c, 2, []string{key}); return err }, 9},
+		"Int":       {func() error { _, err := count.Int(ctx, c, []string{key}); return err }, 6},
+		"IntOf":     {func() error { _, err := count.IntOf(ctx, c, keys); return err }, 5},
+		"Int, once": {func() error { _, err := counting.Int(ctx, c, []string{key}); return err }, 9},
+	} {
+		allocs := redistest.Allocs(t, tt.run)
+		t.Logf("%s: %v allocations", name, allocs)
+		require.LessOrEqual(t, allocs, tt.allocs, name)
 	}
-	run()
-	require.LessOrEqual(t, testing.AllocsPerRun(500, run), 7.0)
+}
+
+// A script that the server knows takes one round trip.
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx, key := s.Client(t), context.Background(), redistest.ID()
+		n := redistest.Count(c)
+		for name, sc := range map[string]*script.Script{"repeatable": count, "once": count.Once()} {
+			_, err := sc.Int(ctx, c, []string{key})
+			require.NoError(t, err)
+			n.Reset()
+			_, err = sc.Int(ctx, c, []string{key})
+			require.NoError(t, err)
+			require.Equal(t, []string{"evalsha"}, n.Commands(), name)
+			require.Equal(t, 1, n.Trips(), name)
+		}
+	})
 }
 
 func BenchmarkInts(b *testing.B) {

@@ -22,6 +22,8 @@ func init() {
 	}, bench.Contender[bench.SessionConfig, bench.SessionStore]{
 		Name: bench.Ours + ", AutoPipeliner", Note: store, Merges: true, Same: true, New: newSessions(merging, rarely),
 	}, bench.Contender[bench.SessionConfig, bench.SessionStore]{
+		Name: bench.Ours + ", AsyncAutoPipeliner", Note: store, Merges: true, Same: true, New: newSessions(deferring, rarely),
+	}, bench.Contender[bench.SessionConfig, bench.SessionStore]{
 		Name: bench.Ours + " Manager", Note: manager, Same: true, New: newManaged(plain, rarely),
 	})
 	bench.Register(&bench.SessionReads, bench.Contender[bench.SessionConfig, bench.SessionStore]{
@@ -29,11 +31,15 @@ func init() {
 	}, bench.Contender[bench.SessionConfig, bench.SessionStore]{
 		Name: bench.Ours + ", AutoPipeliner", Note: store + idle, Merges: true, New: newSessions(merging, rarely),
 	}, bench.Contender[bench.SessionConfig, bench.SessionStore]{
+		Name: bench.Ours + ", AsyncAutoPipeliner", Note: store + idle, Merges: true, New: newSessions(deferring, rarely),
+	}, bench.Contender[bench.SessionConfig, bench.SessionStore]{
 		Name: bench.Ours + " Manager", Note: manager + idle, New: newManaged(plain, rarely),
 	}, bench.Contender[bench.SessionConfig, bench.SessionStore]{
 		Name: bench.Ours + ", TouchEvery < 0", Note: store + renews, New: newSessions(plain, always),
 	}, bench.Contender[bench.SessionConfig, bench.SessionStore]{
 		Name: bench.Ours + ", TouchEvery < 0, AutoPipeliner", Note: store + renews, Merges: true, New: newSessions(merging, always),
+	}, bench.Contender[bench.SessionConfig, bench.SessionStore]{
+		Name: bench.Ours + ", TouchEvery < 0, AsyncAutoPipeliner", Note: store + renews, Merges: true, New: newSessions(deferring, always),
 	})
 }
 
