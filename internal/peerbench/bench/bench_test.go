@@ -67,10 +67,10 @@ func TestRatios(t *testing.T) {
 		return func(int, int) error { time.Sleep(d); return nil }
 	}
 	rows, err := r.closedLoop(1, []work{
-		{about: about{name: "plain", ref: true}, op: pause(2 * time.Millisecond)},
+		{about: about{name: "plain", ref: true}, op: pause(20 * time.Millisecond)},
 		{about: about{name: "merging", ref: true, merges: true}, op: pause(time.Millisecond)},
-		{about: about{name: "plain contender"}, op: pause(2 * time.Millisecond)},
-		{about: about{name: "merging contender", merges: true}, op: pause(2 * time.Millisecond)},
+		{about: about{name: "plain contender"}, op: pause(20 * time.Millisecond)},
+		{about: about{name: "merging contender", merges: true}, op: pause(20 * time.Millisecond)},
 	})
 	require.NoError(t, err)
 	require.Equal(t, 1.0, rows[0].ratio)
