@@ -3,6 +3,7 @@ package faults_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"runtime"
 	"strings"
@@ -18,7 +19,10 @@ import (
 	"github.com/redispatterns/redispatterns/internal/redistest"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "4") // most of the time a fault waits for a server; the command line may say otherwise
+	redistest.Main(m)
+}
 
 // TestGuarantees runs the table: TestGuarantees/<fault>/<pattern>. All patterns of a fault share its servers.
 func TestGuarantees(t *testing.T) {
