@@ -167,7 +167,7 @@ var clusterMigration = fault{
 		},
 		"lock": {
 			sees: "An acquisition, and a `Release`, are Redis' TRYAGAIN error, never `ErrNotAcquired`: a lock has its fence and its queue beside it. A lease that is held is renewed all the same.",
-			lost: "Nothing. A `Release` that failed may be called again; else the name is free after a TTL.",
+			lost: "Nothing. A `Release` that failed may be called again.",
 			long: "Until the slot has moved.",
 			check: func(c *check) {
 				l, name := c.locker(nil), c.name()

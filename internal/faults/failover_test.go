@@ -48,25 +48,25 @@ var killed = map[string]cell{
 	"session": {
 		sees:  "The client's network error, and of an `Update` that was under way `ErrUnknown`. Never `ErrNotFound`: nobody whose session is older than the fault is logged out.",
 		lost:  "The last writes, which the replica had not got though they were answered. An `Update` is not applied twice.",
-		long:  "Errors until a replica is promoted and the client has found it, then no more.",
+		long:  "Errors until a replica is promoted and the client has found it.",
 		check: func(c *check) { c.countedSessions(true) },
 	},
 	"ratelimit": {
-		sees:  "`ErrUnavailable` (`ErrUnknown` for what was under way), or what `OnFailure` says; never a denial that the limit does not call for.",
+		sees:  "`ErrUnavailable` (`ErrUnknown` for what was under way); never a denial that the limit does not call for.",
 		lost:  "The last counts: as much as was lost can be taken once more. Nothing is counted that was not asked for.",
-		long:  "Errors until a replica is promoted and the client has found it, then no more.",
+		long:  "Errors until a replica is promoted and the client has found it.",
 		check: func(c *check) { c.countedLimits(true) },
 	},
 	"ranking": {
 		sees:  "The client's network error, and of an `Increment` that was under way `ErrUnknown`. Never `ErrNotFound`.",
 		lost:  "The last scores that were answered. Neither `Increment` nor `IncrementOnce` counts twice.",
-		long:  "Errors until a replica is promoted and the client has found it, then no more.",
+		long:  "Errors until a replica is promoted and the client has found it.",
 		check: func(c *check) { c.countedScores(true) },
 	},
 	"lock": {
 		sees:  "The client's network error, never `ErrNotAcquired`.",
 		lost:  "The last acquisition: then two can hold the name, until the first knows. The fence goes on growing, so a resource that refuses `fence < stored` is safe.",
-		long:  "Errors until a replica is promoted and the client has found it, then no more.",
+		long:  "Errors until a replica is promoted and the client has found it.",
 		check: func(c *check) { c.countedLocks(true) },
 	},
 }
@@ -87,7 +87,7 @@ var sentinelKill = fault{
 // does not, and heal replaces the master.
 var sentinelStale = fault{
 	name:  "a replica is promoted that lacks the last writes",
-	story: "Redis replicates after it has answered. Here the replicas are cut off first; then something is written, and answered; then the master dies and a replica without those writes becomes the master. It is the worst that a failover can do.",
+	story: "Redis replicates after it has answered. Here the replicas are cut off first; then something is written, and answered; then the master dies and a replica without those writes becomes the master.",
 	start: func(t *testing.T) *world {
 		w, s := sentinels(t)
 		w.strike = func(ctx context.Context) error {

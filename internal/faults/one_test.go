@@ -469,7 +469,7 @@ var eviction = fault{
 		"ratelimit": {
 			sees: "Nothing. There is no error: the id stands as if it had taken nothing.",
 			lost: "Any count: an id may take its whole limit again.",
-			long: "For good, or until the window would have ended.",
+			long: "Until the window would have ended.",
 			check: func(c *check) {
 				limiters := c.limiters(perDecade(5), ratelimit.FailWithError)
 				c.work(c.take(limiters))
