@@ -166,7 +166,7 @@ var clusterMigration = fault{
 			},
 		},
 		"lock": {
-			sees: "An acquisition, and a `Release`, are Redis' TRYAGAIN error, never `ErrNotAcquired`: a lock has its fence and its queue beside it. A lease that is held is renewed all the same.",
+			sees: "An acquisition, and a `Release`, are Redis' TRYAGAIN error once they have been tried for a while, never `ErrNotAcquired`: a lock has its fence and its queue beside it. A lease that is held is renewed all the same.",
 			lost: "Nothing. A `Release` that failed may be called again.",
 			long: "Until the slot has moved.",
 			check: func(c *check) {

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -196,7 +197,7 @@ func (c *check) refused(o ops, is func(error) bool, answers ...error) {
 
 // broken requires that err is none of the pattern's answers.
 func (c *check) broken(name string, err error, answers ...error) {
-	for _, answer := range append(answers, redis.Nil) {
+	for _, answer := range slices.Concat(answers, []error{redis.Nil}) {
 		if errors.Is(err, answer) {
 			c.Errorf("%s: Redis is broken, and the error says %q: %v", name, answer, err)
 		}

@@ -20,6 +20,9 @@ type user struct {
 // noSession are the answers that a broken Redis must not be taken for.
 var noSession = []error{session.ErrNotFound, session.ErrConflict, session.ErrTooLarge}
 
+// unsent are those and ErrUnknown, where Redis executes nothing.
+var unsent = append([]error{session.ErrUnknown}, noSession...)
+
 func (c *check) store() *session.Store[user] {
 	s, err := session.New[user](c.client, &session.Options{Prefix: "session:" + c.world.tag, UserField: "user_id"})
 	require.NoError(c, err)
