@@ -36,7 +36,11 @@ while true do
   if not waiter then break end
   local alive = tonumber(redis.call('ZSCORE', KEYS[3], '~' .. waiter) or 0)
   redis.call('ZREM', KEYS[3], waiter, '~' .. waiter)
-  if alive > millis * 2 then
+  local channel = KEYS[3] .. ':' .. string.sub(waiter, 42)
+  -- Where it listened at this server and nobody does now, it is dead; where it listens at another, none counts here. It is
+  -- asked before anything is sent: of a slot that moved a message reaches it all the same, and would make a second holder.
+  local gone = alive % 2 == 1 and tonumber(redis.pcall('PUBSUB', 'NUMSUB', channel)[2]) == 0
+  if alive > millis * 2 and not gone then
     local token = string.sub(waiter, 1, 36)
     local fence = now[1] .. string.sub('000000' .. now[2], -6)
     local last = redis.pcall('SET', KEYS[2], fence, 'GET', 'PX', ARGV[2])
@@ -46,9 +50,7 @@ while true do
       redis.call('SET', KEYS[2], fence, 'PX', ARGV[2])
     end
     redis.call('SET', KEYS[1], token, 'PX', tonumber(string.sub(waiter, 37, 41)))
-    local heard = redis.pcall('PUBLISH', KEYS[3] .. ':' .. string.sub(waiter, 42), token .. fence)
-    -- Nobody heard it: where the waiter listened at this server it is dead; where it listens at another, none counts here.
-    if type(heard) == 'number' and (heard > 0 or alive % 2 == 0) then return 2 end
+    if type(redis.pcall('PUBLISH', channel, token .. fence)) == 'number' then return 2 end
   end
 end
 redis.call('DEL', KEYS[1])

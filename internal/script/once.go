@@ -38,6 +38,7 @@ func Unknown(err error) bool {
 
 const (
 	onceTries      = 4
+	movingTries    = 8 // about three seconds, in which a slot moves
 	onceMinBackoff = 10 * time.Millisecond
 	onceMaxBackoff = time.Second
 )
@@ -58,7 +59,7 @@ func Sure[C any](ctx context.Context, attempt func() (C, error)) (C, error) {
 			return cmd, err
 		case !refused(err) && !Unsent(err):
 			return cmd, unknownError{err}
-		case errors.Is(err, redis.ErrClosed) || try == onceTries || !pause(ctx, backoff+rand.N(backoff)):
+		case errors.Is(err, redis.ErrClosed) || try >= tries(err) || !pause(ctx, backoff+rand.N(backoff)):
 			return cmd, err
 		}
 		backoff = min(backoff*4, onceMaxBackoff/2)
@@ -73,9 +74,37 @@ func Replied(err error) bool {
 
 // refused says whether the server declined to execute the command now and may accept it soon.
 func refused(err error) bool {
-	return redis.IsLoadingError(err) || redis.IsTryAgainError(err) || redis.IsClusterDownError(err) ||
+	return redis.IsLoadingError(err) || redis.IsClusterDownError(err) ||
 		redis.IsMasterDownError(err) || redis.IsReadOnlyError(err) || redis.IsMaxClientsError(err) ||
-		redis.IsNoReplicasError(err)
+		redis.IsNoReplicasError(err) || moving(err)
+}
+
+// moving says whether the slot is on its way from one server to another. Until it has arrived each of them refuses a script
+// with several keys of which it has not all, also where no server has them; and go-redis follows three redirections, which
+// may not be enough when a slot moves on.
+func moving(err error) bool {
+	_, moved := redis.IsMovedError(err)
+	_, ask := redis.IsAskError(err)
+	return moved || ask || redis.IsTryAgainError(err)
+}
+
+func tries(err error) int {
+	if moving(err) {
+		return movingTries
+	}
+	return onceTries
+}
+
+// settled repeats an attempt that may be repeated until its slot has arrived, for longer than go-redis does.
+func settled[C any](ctx context.Context, attempt func() (C, error)) (C, error) {
+	backoff := onceMinBackoff
+	for try := 1; ; try++ {
+		cmd, err := attempt()
+		if err == nil || !moving(err) || try >= movingTries || !pause(ctx, backoff+rand.N(backoff)) {
+			return cmd, err
+		}
+		backoff = min(backoff*4, onceMaxBackoff/2)
+	}
 }
 
 // Unsent says whether err means that no byte of the command left this process.

@@ -97,7 +97,7 @@ func run[C redis.Cmder](
 		return cmd, err
 	}
 	if !s.once {
-		return attempt()
+		return settled(ctx, attempt)
 	}
 	return Sure(ctx, attempt)
 }
