@@ -18,6 +18,7 @@ import (
 // Process is a redis-server that this process started, and that ends with it.
 type Process struct {
 	Addr string // host:port, or "" where it listens on a Unix socket alone
+	args []string
 	cmd  *exec.Cmd
 	dir  string
 	done chan struct{} // closed when the process has ended
@@ -59,40 +60,39 @@ func start(port int, args ...string) (*Process, error) {
 
 // launch starts redis-server with args and waits until it answers at options. dir is the process's, and ends with it.
 func launch(dir, addr string, options redis.Options, args ...string) (*Process, error) {
-	p := &Process{Addr: addr, cmd: exec.Command("redis-server", args...), dir: dir, done: make(chan struct{}), options: options}
-	p.cmd.SysProcAttr = dieWithParent()
-
-	started := make(chan error)
-	go func() {
-		defer close(p.done)
-		runtime.LockOSThread() // "with the parent" means with the thread that started the server
-		defer runtime.UnlockOSThread()
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = p.cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
-		_ = os.RemoveAll(dir)
-		return nil, err
-	}
-	if err := p.ready(); err != nil {
+	p := &Process{Addr: addr, args: args, dir: dir, options: options}
+	if err := p.run(); err != nil {
 		p.Stop()
 		return nil, err
 	}
 	return p, nil
 }
 
+func (p *Process) run() error {
+	cmd, done, started := exec.Command("redis-server", p.args...), make(chan struct{}), make(chan error)
+	cmd.SysProcAttr = dieWithParent()
+	p.cmd, p.done = cmd, done
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // "with the parent" means with the thread that started the server
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	return p.ready()
+}
+
 // ready waits until the server answers.
 func (p *Process) ready() error {
-	o := p.options
-	o.MaxRetries, o.DialerRetries = -1, 1
-	c := redis.NewClient(&o)
-	defer c.Close()
 	deadline := time.After(10 * time.Second)
 	for {
-		if c.Ping(context.Background()).Err() == nil {
+		if p.admin(func(c *redis.Client) error { return c.Ping(context.Background()).Err() }) == nil {
 			return nil
 		}
 		select {
@@ -109,13 +109,35 @@ func (p *Process) ready() error {
 // Signal sends the server a signal: SIGSTOP and SIGCONT pause it, SIGKILL crashes it.
 func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 
+// Kill crashes the server by SIGKILL and returns when it has ended.
+func (p *Process) Kill() {
+	if p.cmd.Process != nil {
+		_ = p.cmd.Process.Kill()
+	}
+	<-p.done
+}
+
+// Restart crashes the server and starts it again where it was, with no memory of before.
+func (p *Process) Restart() error {
+	p.Kill()
+	return within(context.Background(), p.run) // its port may be another's for a moment
+}
+
 // Stop ends the server and returns when it has ended. It may be called again.
 func (p *Process) Stop() {
 	p.stop.Do(func() {
-		_ = p.cmd.Process.Kill()
-		<-p.done
+		p.Kill()
 		_ = os.RemoveAll(p.dir)
 	})
+}
+
+// admin runs fn with a client of the server that waits for nothing.
+func (p *Process) admin(fn func(c *redis.Client) error) error {
+	o := p.options
+	o.MaxRetries, o.DialerRetries = -1, 1
+	c := redis.NewClient(&o)
+	defer c.Close()
+	return fn(c)
 }
 
 // freePorts are n ports of 127.0.0.1 on which nobody listens now.

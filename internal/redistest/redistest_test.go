@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -112,9 +114,41 @@ func TestCounter(t *testing.T) {
 	})
 }
 
+// Servers of others are used, and left as they were.
+func TestServersOfOthers(t *testing.T) {
+	_, p := redistest.Own(t)
+	cluster := redistest.OwnCluster(t, 2)
+	t.Setenv("REDIS_ADDR", p.Addr)
+	t.Setenv("REDIS_CLUSTER_ADDRS", strings.Join(cluster.Addrs, ","))
+	theirs, ctx := redis.NewClient(&redis.Options{Addr: p.Addr}), context.Background()
+	defer theirs.Close()
+	require.NoError(t, theirs.Set(ctx, "theirs", 1, 0).Err())
+	t.Run("used", func(t *testing.T) {
+		redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+			require.NoError(t, s.Client(t).Set(ctx, "ours", 1, time.Minute).Err())
+			require.Equal(t, s.IsReal(), theirs.Exists(ctx, "ours").Val() == 1)
+		})
+		for _, c := range []*redistest.Cluster{redistest.OneNode(t), redistest.ThreeMasters(t)} {
+			require.Equal(t, cluster.Addrs, c.Addrs)
+			require.NoError(t, c.Client(t).Set(ctx, "ours", 1, time.Minute).Err())
+		}
+		s, own := redistest.Own(t)
+		require.NotEqual(t, p.Addr, own.Addr)
+		s.OnlyOurs(t)
+	})
+	t.Run("disturbed", func(t *testing.T) {
+		redistest.Real(t).OnlyOurs(t)
+		t.Error("what disturbs a server ran on one of others")
+	})
+	require.EqualValues(t, 1, theirs.Exists(ctx, "theirs").Val(), "nothing is flushed")
+}
+
 func TestThreeMasters(t *testing.T) {
 	t.Parallel()
 	c, ctx := redistest.ThreeMasters(t).Client(t), context.Background()
+	if os.Getenv("REDIS_CLUSTER_ADDRS") != "" {
+		t.Skip("REDIS_CLUSTER_ADDRS may have any number")
+	}
 	var masters atomic.Int32
 	require.NoError(t, c.ForEachMaster(ctx, func(context.Context, *redis.Client) error { masters.Add(1); return nil }))
 	require.EqualValues(t, 3, masters.Load())

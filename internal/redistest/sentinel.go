@@ -193,9 +193,9 @@ func (s *Sentinel) Stop() {
 	}
 }
 
-// within repeats fn until it returns nil, for at most 30 seconds.
+// within repeats fn until it returns nil, for as long as Patience lasts.
 func within(ctx context.Context, fn func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	for {
 		err := fn()
@@ -204,7 +204,7 @@ func within(ctx context.Context, fn func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not within 30s: %w", err)
+			return fmt.Errorf("not within %v: %w", Patience, err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
