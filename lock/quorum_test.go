@@ -129,8 +129,7 @@ func TestQuorumDoesNotWaitForTheSlow(t *testing.T) {
 	locks, err := lock.NewQuorum(nil, clients...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = locks.Close() })
-	require.NoError(t, must(t)(locks.Mutex("x").TryLock(ctx)).Release(ctx))
-	redistest.Eventually(t, func() bool { return holding(servers) == 0 }, "released on all, and not on a majority alone")
+	require.NoError(t, must(t)(locks.Mutex("warm").TryLock(ctx)).Release(ctx)) // of another name: a majority may be ahead of the third
 	p.BlackHole(true)
 	began := time.Now()
 	require.NoError(t, must(t)(locks.Mutex("x").TryLock(ctx)).Release(ctx))
