@@ -35,8 +35,9 @@ end
 local now = redis.call('TIME')
 local millis = now[1] * 1000 + math.floor(now[2] / 1000)
 while true do
-  -- Arrivals are above 10^14, and times of life below.
-  local waiter = redis.call('ZRANGEBYSCORE', KEYS[3], '100000000000000', '+inf', 'LIMIT', 0, 1)[1]
+  -- Arrivals are above 10^14, and times of life below. pcall: while the slot moves to another server, a queue that this
+  -- script has emptied counts as lying there, which is an error.
+  local waiter = redis.pcall('ZRANGEBYSCORE', KEYS[3], '100000000000000', '+inf', 'LIMIT', 0, 1)[1]
   if not waiter then break end
   local alive = tonumber(redis.call('ZSCORE', KEYS[3], '~' .. waiter) or 0)
   redis.call('ZREM', KEYS[3], waiter, '~' .. waiter)
