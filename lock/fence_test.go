@@ -50,9 +50,7 @@ func TestTheFenceSurvivesItsCounter(t *testing.T) {
 					require.NoError(t, adopted.Release(ctx))
 					lease = <-got
 				} else { // the lock is gone as well, and so is the waiter's place
-					waits := make(chan *lock.Lease)
-					go func() { waits <- must(t)(newLocker(t, c, opts).Mutex("x").Lock(ctx)) }()
-					lease = <-waits
+					lease = must(t)(newLocker(t, c, opts).Mutex("x").Lock(ctx))
 				}
 				grows(lease)
 				lose(t, s)

@@ -37,8 +37,10 @@ func Unknown(err error) bool {
 }
 
 const (
-	onceTries      = 4
-	movingTries    = 8 // about three seconds, in which a slot moves
+	onceTries = 4
+
+	movingFor      = 3 * time.Second // how long a slot that moves is waited for
+	movingPause    = 50 * time.Millisecond
 	onceMinBackoff = 10 * time.Millisecond
 	onceMaxBackoff = time.Second
 )
@@ -51,15 +53,18 @@ func Sure[C any](ctx context.Context, attempt func() (C, error)) (C, error) {
 		var none C
 		return none, err // nothing was sent
 	}
-	backoff := onceMinBackoff
+	backoff, began := onceMinBackoff, time.Now()
 	for try := 1; ; try++ {
 		cmd, err := attempt()
+		if err != nil && moving(err) {
+			backoff = min(backoff, movingPause)
+		}
 		switch {
 		case err == nil || Replied(err) && !refused(err):
 			return cmd, err
 		case !refused(err) && !Unsent(err):
 			return cmd, unknownError{err}
-		case errors.Is(err, redis.ErrClosed) || try >= tries(err) || !pause(ctx, backoff+rand.N(backoff)):
+		case errors.Is(err, redis.ErrClosed) || enough(err, try, began) || !pause(ctx, backoff+rand.N(backoff)):
 			return cmd, err
 		}
 		backoff = min(backoff*4, onceMaxBackoff/2)
@@ -88,22 +93,21 @@ func moving(err error) bool {
 	return moved || ask || redis.IsTryAgainError(err)
 }
 
-func tries(err error) int {
+// enough says whether an attempt that was refused is the last.
+func enough(err error, try int, began time.Time) bool {
 	if moving(err) {
-		return movingTries
+		return time.Since(began) > movingFor
 	}
-	return onceTries
+	return try >= onceTries
 }
 
 // settled repeats an attempt that may be repeated until its slot has arrived, for longer than go-redis does.
 func settled[C any](ctx context.Context, attempt func() (C, error)) (C, error) {
-	backoff := onceMinBackoff
-	for try := 1; ; try++ {
+	for began := time.Now(); ; {
 		cmd, err := attempt()
-		if err == nil || !moving(err) || try >= movingTries || !pause(ctx, backoff+rand.N(backoff)) {
+		if err == nil || !moving(err) || enough(err, 0, began) || !pause(ctx, movingPause/2+rand.N(movingPause)) {
 			return cmd, err
 		}
-		backoff = min(backoff*4, onceMaxBackoff/2)
 	}
 }
 
