@@ -7,7 +7,7 @@ race:
 	go test -count=1 -race -shuffle=on ./...
 
 long: ## the tests that get better with time, for longer
-	REDISPATTERNS_LONG=1 go test -count=1 -timeout=20m ./session ./ratelimit ./ranking ./lock
+	REDISPATTERNS_LONG=1 go test -count=1 -timeout=20m ./session ./ratelimit ./ranking ./lock ./internal/faults
 
 bench: ## this library beside its peers and beside go-redis by hand, under three minutes
 	cd internal/peerbench && go run . -short
