@@ -27,9 +27,11 @@ func (m *meter) sizes(all ...int) []int {
 	return slices.DeleteFunc(all, func(n int) bool { return n > m.most })
 }
 
-// client returns a go-redis client with its defaults, but for a pool that is large enough.
+// client returns a go-redis client as the README recommends it, with a pool that is large enough.
 func (m *meter) client(connections int) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: m.addr, PoolSize: connections, PipelinePoolSize: connections})
+	return redis.NewClient(&redis.Options{
+		Addr: m.addr, PoolSize: connections, PipelinePoolSize: connections, ContextTimeoutEnabled: true,
+	})
 }
 
 // op is an operation that is timed. undo, which is not, makes the next one find what the first found.
