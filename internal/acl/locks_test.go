@@ -29,7 +29,7 @@ func locks(c *calls, client redispatterns.Client) {
 	knows[lock.Mutex](c, "WithTTL")
 	knows[lock.RWMutex](c, "WithTTL")
 	knows[lock.Semaphore](c, "WithTTL")
-	knows[lock.Lease](c, "Context", "Fence", "Held", "Name", "Token", "Until")
+	knows[lock.Lease](c, "Context", "Fence", "Held", "Name", "Token", "Until", "String", "GoString")
 }
 
 // waitForTwo waits for two locks, for the second until the subscription has been quiet for so long that it is pinged, and that
