@@ -91,7 +91,7 @@ func (b *Leaderboard) sight() sight {
 	return s
 }
 
-// look is what was seen, and when.
+// look is what was seen, and when the answer came.
 type look struct {
 	top []Entry
 	err error
@@ -152,7 +152,7 @@ func (w *watched) look(ctx context.Context, b *Leaderboard, n int, every time.Du
 	if ok {
 		return last
 	}
-	seen := look{n: width, at: time.Now()}
+	seen := look{n: width}
 	seen.top, seen.err = b.Top(ctx, width)
 	if ctx.Err() != nil {
 		return look{} // which is no failure of the others
@@ -162,3 +162,4 @@ func (w *watched) look(ctx context.Context, b *Leaderboard, n int, every time.Du
 	w.last = seen
 	return seen
 }
+	seen.at = time.Now() // and not before: a look that takes longer than every would be old to all who waited for it
