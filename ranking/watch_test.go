@@ -199,6 +199,34 @@ func TestWatchersShareASlowLook(t *testing.T) {
 	})
 }
 
+// Who wants more of a sharded board than it reads spoils no other's watch.
+func TestWatchTooDeep(t *testing.T) {
+	t.Parallel()
+	redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+		b := newSharded(t, s.Client(t), redistest.ID(), 3, nil)
+		fill(t, b, scored{"alice", 1})
+		ctx, cancel := context.WithCancel(background)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for top, err := range b.Watch(ctx, 1, time.Second) {
+				if err != nil || len(top) != 1 {
+					t.Errorf("%v, %v", top, err)
+				}
+			}
+		})
+		wg.Go(func() {
+			for _, err := range b.Watch(ctx, 1001, time.Second) {
+				if !errors.Is(err, ranking.ErrTooDeep) {
+					t.Errorf("%v", err)
+				}
+			}
+		})
+		redistest.Sleep(5 * time.Second)
+		cancel()
+		wg.Wait()
+	})
+}
+
 func TestWatchErrorsAndEnd(t *testing.T) {
 	t.Parallel()
 	redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
