@@ -112,7 +112,11 @@ func (b *Leaderboard) increment(ctx context.Context, member string, delta float6
 		return Update{}, err
 	}
 	if s := b.shards; s != nil {
-		return s.write(ctx, b, member, func(home *Leaderboard) (Update, error) { return home.increment(ctx, member, delta) })
+		u, err := s.write(ctx, b, member, func(home *Leaderboard) (Update, error) { return home.increment(ctx, member, delta) })
+		if err != nil && u.Member != "" {
+			err = unplaced(err)
+		}
+		return u, err
 	}
 	if !b.options.Integers && math.Abs(delta) < maxSafeDelta {
 		switch {
@@ -258,12 +262,17 @@ func (b *Leaderboard) addPlain(ctx context.Context, member, text string) (Update
 	u.Standing, err = sent.after.result(member)
 	u.Score = sent.sum.Val()
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return Update{}, fmt.Errorf("%w: it was applied, and its rank is not known: %w", ErrUnknown, err)
+		return Update{}, unplaced(err)
 	}
 	return u, err
 }
 
 // onceFloat keeps go-redis from sending a pipeline again.
+// unplaced is the error of an increment that must not be repeated, though only what followed it has failed.
+func unplaced(err error) error {
+	return fmt.Errorf("%w: it was applied, and its rank is not known: %w", ErrUnknown, err)
+}
+
 type onceFloat struct{ *redis.FloatCmd }
 
 func (onceFloat) NoRetry() bool { return true }
