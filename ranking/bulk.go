@@ -177,7 +177,7 @@ func (b *Leaderboard) Clear(ctx context.Context) error {
 		return nil
 	}
 	keys := []string{b.key, b.companion(scoresSuffix), b.companion(recordSuffix)}
-	if b.closes == 0 { // the memory of a window is that of all
+	if !b.shares {
 		keys = append(keys, b.memory[:]...)
 	}
 	if _, err := clearScript.Int(ctx, b.client, keys); err != nil {
