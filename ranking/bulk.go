@@ -189,6 +189,9 @@ func (b *Leaderboard) Clear(ctx context.Context) error {
 // int runs a command that answers an integer.
 func (b *Leaderboard) int(ctx context.Context, args ...any) (int64, error) {
 	cmd := redis.NewIntCmd(ctx, args...)
+	if err := ctx.Err(); err != nil { // which an AutoPipeliner would send
+		return 0, err
+	}
 	_ = b.client.Process(ctx, cmd)
 	if err := cmd.Err(); err != nil { // Process of an asynchronous AutoPipeliner returns nil too early
 		return 0, err
