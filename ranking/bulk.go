@@ -142,8 +142,9 @@ func (b *Leaderboard) remove(ctx context.Context, members []string) (int64, erro
 	return b.int(ctx, args...)
 }
 
-// Trim removes all but the keep best, and answers how many those were, 50 000 in a round trip. Where members tie at the cut,
-// Redis' order decides. A keep below 1 is an error; see Clear. If a round trip fails, those before it are applied.
+// Trim removes all but the keep best, and answers how many it removed, 50 000 in a round trip; when a reply was lost and the
+// command was sent again, that can be too few. Where members tie at the cut, Redis' order decides. A keep below 1 is an error;
+// see Clear. If a round trip fails, those before it are applied.
 func (b *Leaderboard) Trim(ctx context.Context, keep int64) (int64, error) {
 	if keep < 1 {
 		return 0, b.wrap("trim", fmt.Errorf("keep is %d, below 1", keep))
@@ -177,7 +178,7 @@ func (b *Leaderboard) Clear(ctx context.Context) error {
 		return nil
 	}
 	keys := []string{b.key, b.companion(scoresSuffix), b.companion(recordSuffix)}
-	if b.closes == 0 { // the memory of a window is that of all
+	if !b.shares {
 		keys = append(keys, b.memory[:]...)
 	}
 	if _, err := clearScript.Int(ctx, b.client, keys); err != nil {
@@ -188,6 +189,9 @@ func (b *Leaderboard) Clear(ctx context.Context) error {
 
 // int runs a command that answers an integer.
 func (b *Leaderboard) int(ctx context.Context, args ...any) (int64, error) {
+	if err := ctx.Err(); err != nil { // which an AutoPipeliner would send
+		return 0, err
+	}
 	cmd := redis.NewIntCmd(ctx, args...)
 	_ = b.client.Process(ctx, cmd)
 	if err := cmd.Err(); err != nil { // Process of an asynchronous AutoPipeliner returns nil too early

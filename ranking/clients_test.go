@@ -1,6 +1,7 @@
 package ranking_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -49,6 +50,39 @@ func TestEveryOperationThroughEveryClient(t *testing.T) {
 					}
 				}
 			}
+		})
+	}
+}
+
+// An AutoPipeliner alone would send what it is given, though its context has ended.
+func TestEndedContextSendsNothingThroughAnyClient(t *testing.T) {
+	t.Parallel()
+	boards := kinds(redistest.Mini(t), t)
+	for name, c := range clients(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(background)
+			cancel()
+			for kind, opts := range boards {
+				b := newBoard(t, c, opts)
+				fill(t, b, scored{"alice", 1})
+				for _, op := range of(kind) {
+					require.ErrorIs(t, op.do(ctx, b), context.Canceled, "%s of a board of kind %s", op.name, kind)
+				}
+				got, err := b.Get(background, "alice")
+				require.NoError(t, err)
+				require.EqualValues(t, 1, got.Score, kind)
+			}
+			b := newSharded(t, c, redistest.ID(), 3, nil)
+			fill(t, b, scored{"alice", 1})
+			for _, op := range operations {
+				if _, ok := shardedTrips[op.name]; ok {
+					require.ErrorIs(t, op.do(ctx, b), context.Canceled, "%s of a sharded board", op.name)
+				}
+			}
+			got, err := b.Get(background, "alice")
+			require.NoError(t, err)
+			require.EqualValues(t, 1, got.Score, "sharded")
 		})
 	}
 }

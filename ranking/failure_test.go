@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -133,6 +134,57 @@ func TestLostRepliesOfEveryKind(t *testing.T) {
 			})
 		}
 	})
+}
+
+// An AutoPipeliner sends the commands of many callers together: an increment among them is sent once even so.
+func TestLostRepliesThroughAnAutoPipeliner(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t)
+	for face, open := range map[string]func(c *redis.Client) (*redis.AutoPipeliner, error){
+		"blocking": (*redis.Client).AutoPipeline, "async": (*redis.Client).AsyncAutoPipeline,
+	} {
+		for how, lose := range lost {
+			t.Run(face+" "+how, func(t *testing.T) {
+				t.Parallel()
+				p, name := s.Proxy(t), redistest.ID()
+				ap, err := open(lossy(t, p))
+				require.NoError(t, err)
+				defer ap.Close()
+				b, direct := newBoardNamed(t, ap, name, nil), newBoardNamed(t, s.Client(t), name, nil)
+				_, err = b.Increment(background, "0", 0) // loads the script
+				require.NoError(t, err)
+				lose(p, 2, "evalsha")
+				const callers, each = 8, 5
+				var applied, unknown [callers]int
+				var wg sync.WaitGroup
+				for i := range callers {
+					wg.Go(func() {
+						for range each {
+							switch _, err := b.Increment(background, fmt.Sprint(i), 1); {
+							case err == nil:
+								applied[i]++
+							case errors.Is(err, ranking.ErrUnknown):
+								unknown[i]++
+							default:
+								t.Errorf("%v", err)
+							}
+							_, _ = b.Best(background, fmt.Sprint("best", i), 1) // may be sent again, beside others that may not
+						}
+					})
+				}
+				wg.Wait()
+				require.Positive(t, p.Hits())
+				for i := range callers {
+					got, err := direct.Get(background, fmt.Sprint(i))
+					if applied[i] > 0 {
+						require.NoError(t, err)
+					}
+					require.GreaterOrEqual(t, got.Score, float64(applied[i]))
+					require.LessOrEqual(t, got.Score, float64(applied[i]+unknown[i]))
+				}
+			})
+		}
+	}
 }
 
 // A request that never arrived is an unknown outcome too: the client cannot tell.

@@ -53,6 +53,7 @@ type Leaderboard struct {
 	memory  [2]string   // of operations, as write.lua takes them
 	opens   int64       // when a window opens and closes, in ms; 0 for never
 	closes  int64
+	shares  bool     // memory, with all windows of its name
 	shards  *sharded // nil where one key holds all
 	merges  bool     // the client sends the commands of many calls in one round trip, but no pipelines
 	options Options

@@ -145,6 +145,9 @@ func (b *Leaderboard) between(ctx context.Context, from, to int64) ([]Entry, err
 		rows, err := b.rows(ctx, "range", from-1, to-1)
 		return rows.entries, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	cmd := redis.NewZSliceCmd(ctx, rangeCommand[b.options.Order], b.boxed, from-1, to-1, "withscores")
 	_ = b.client.Process(ctx, cmd)
 	if err := cmd.Err(); err != nil {

@@ -190,6 +190,7 @@ func TestShardedFailures(t *testing.T) {
 		p.DropReplies(1, "zcount")
 		u, err = once.Increment(background, "alice", 1)
 		requireBroken(t, err, "increment")
+		require.ErrorIs(t, err, ranking.ErrUnknown, "else a caller would repeat what was applied")
 		require.Equal(t, ranking.Update{Standing: standing(0, "alice", 7, 0), Changed: true}, u)
 
 		p.BlackHole(true)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,6 +34,40 @@ func TestRoundTrips(t *testing.T) {
 				require.Equal(t, op.trips, n.Trips(), "%s of a board of kind %s", op.name, kind)
 			}
 		}
+	})
+}
+
+// The rows of docs/keys.md that depend on more than the operation.
+func TestRoundTripsOfOtherRows(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c := s.Client(t)
+		n := redistest.Count(c)
+		trips := func(want int, what string, do func() error) {
+			t.Helper()
+			n.Reset()
+			require.NoError(t, do(), what)
+			require.Equal(t, want, n.Trips(), what)
+		}
+		w := newWindows(t, c, redistest.ID(), everyWindow, nil)
+		require.NoError(t, w.Remove(background, "alice")) // the script is loaded
+		trips(2, "Windows.Remove", func() error { return w.Remove(background, "alice") })
+
+		name := redistest.ID()
+		set := func(b *ranking.Leaderboard) func() error {
+			return func() error { _, err := b.Set(background, "alice", 1); return err }
+		}
+		trips(2, "Set, a process' first write to a sharded board", set(newSharded(t, c, name, 2, nil)))
+		b := newSharded(t, c, name, 2, &ranking.Options{TTL: time.Hour})
+		require.NoError(t, set(b)())
+		trips(2, "Set of a sharded board with a TTL", set(b))
+		b = newSharded(t, c, redistest.ID(), 2, nil)
+		require.NoError(t, set(b)())
+		many := numbered(0, 3000, func(i int) float64 { return float64(i) }) // about 1500 on each shard
+		trips(5, "SetMany, one per 1000 members of each shard, and one", func() error {
+			_, err := b.SetMany(background, many...)
+			return err
+		})
 	})
 }
 

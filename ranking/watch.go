@@ -15,12 +15,17 @@ import (
 // the looks, so a thousand of them cost Redis no more than one: those of one Leaderboard, and those of any that were made
 // with the same client, name and options, as [Windows.Board] makes them.
 //
-// It ends with ctx, or when the loop is left. A look that fails is yielded as an error, and the next one follows after
-// every: leave the loop, or go on. It starts no goroutine and holds no connection.
+// It ends with ctx, or when the loop is left, or at once with the error of an n below 1, of an n that is ErrTooDeep, or of an
+// every below 1ms. A look that fails is yielded as an error, and the next one follows after every: leave the loop, or go on.
+// It starts no goroutine and holds no connection.
 func (b *Leaderboard) Watch(ctx context.Context, n int, every time.Duration) iter.Seq2[[]Entry, error] {
 	return func(yield func([]Entry, error) bool) {
 		if n < 1 || every < time.Millisecond {
 			yield(nil, b.wrap("watch", fmt.Errorf("n is %d and every is %v, below 1 or 1ms", n, every)))
+			return
+		}
+		if b.shards != nil && n > maxDepth { // which would fail for all watchers
+			yield(nil, b.wrap("watch", fmt.Errorf("%w: %d rows of a sharded board, beyond %d", ErrTooDeep, n, maxDepth)))
 			return
 		}
 		w := b.joinWatchers(n)
@@ -91,7 +96,7 @@ func (b *Leaderboard) sight() sight {
 	return s
 }
 
-// look is what was seen, and when.
+// look is what was seen, and when the answer came.
 type look struct {
 	top []Entry
 	err error
@@ -152,11 +157,12 @@ func (w *watched) look(ctx context.Context, b *Leaderboard, n int, every time.Du
 	if ok {
 		return last
 	}
-	seen := look{n: width, at: time.Now()}
+	seen := look{n: width}
 	seen.top, seen.err = b.Top(ctx, width)
 	if ctx.Err() != nil {
 		return look{} // which is no failure of the others
 	}
+	seen.at = time.Now() // and not before: a look that takes longer than every would be old to all who waited for it
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = seen

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns"
@@ -158,6 +159,72 @@ func TestLeaderboardsOfABoardShareTheLook(t *testing.T) {
 type incomparable struct {
 	redispatterns.Client
 	_ []int
+}
+
+// slow is a client whose every answer takes three seconds.
+type slow struct {
+	redispatterns.Client
+	asked atomic.Int64
+}
+
+func (s *slow) Process(ctx context.Context, cmd redis.Cmder) error {
+	s.asked.Add(1)
+	time.Sleep(3 * time.Second)
+	return s.Client.Process(ctx, cmd)
+}
+
+// A look that takes longer than the interval is shared all the same: no watcher waits for the looks of all others.
+func TestWatchersShareASlowLook(t *testing.T) {
+	t.Parallel()
+	redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+		name, c := redistest.ID(), &slow{Client: s.Client(t)}
+		fill(t, newBoardNamed(t, s.Client(t), name, nil), scored{"alice", 1})
+		b := newBoardNamed(t, c, name, nil)
+		ctx, cancel := context.WithCancel(background)
+		var wg sync.WaitGroup
+		var saw atomic.Int64
+		for range 100 {
+			wg.Go(func() {
+				for range b.Watch(ctx, 1, time.Second) {
+					saw.Add(1)
+				}
+			})
+		}
+		redistest.Sleep(13 * time.Second)
+		seen, asked := saw.Load(), c.asked.Load()
+		cancel()
+		wg.Wait()
+		require.EqualValues(t, 100, seen)
+		require.EqualValues(t, 4, asked, "three seconds each, and one between them")
+	})
+}
+
+// Who wants more of a sharded board than it reads spoils no other's watch.
+func TestWatchTooDeep(t *testing.T) {
+	t.Parallel()
+	redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+		b := newSharded(t, s.Client(t), redistest.ID(), 3, nil)
+		fill(t, b, scored{"alice", 1})
+		ctx, cancel := context.WithCancel(background)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for top, err := range b.Watch(ctx, 1, time.Second) {
+				if err != nil || len(top) != 1 {
+					t.Errorf("%v, %v", top, err)
+				}
+			}
+		})
+		wg.Go(func() {
+			for _, err := range b.Watch(ctx, 1001, time.Second) {
+				if !errors.Is(err, ranking.ErrTooDeep) {
+					t.Errorf("%v", err)
+				}
+			}
+		})
+		redistest.Sleep(5 * time.Second)
+		cancel()
+		wg.Wait()
+	})
 }
 
 func TestWatchErrorsAndEnd(t *testing.T) {

@@ -62,6 +62,7 @@ func newWindows(client redispatterns.Client, name string, windows []Window, opts
 	if len(windows) == 0 {
 		return nil, errors.New("no windows are given")
 	}
+	base.shares = true
 	w := &Windows{base: base, windows: slices.Clone(windows)}
 	for i := range w.windows {
 		win := &w.windows[i]

@@ -38,6 +38,30 @@ func steady(t *testing.T, s *redistest.Server) time.Time {
 	}
 }
 
+// What is remembered of operations is that of all windows, so none of them takes it away, the one of all time included.
+func TestClearOfAWindowForgetsNoOperation(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		w, now := newWindows(t, s.Client(t), redistest.ID(), []ranking.Window{{Period: ranking.Monthly}, {Period: ranking.AllTime}}, nil), steady(t, s)
+		_, err := w.IncrementOnce(background, now, "alice", 1, "op")
+		require.NoError(t, err)
+		for _, p := range []ranking.Period{ranking.AllTime, ranking.Monthly} {
+			b, err := w.Board(p, now)
+			require.NoError(t, err)
+			require.NoError(t, b.Clear(background))
+			updates, err := w.IncrementOnce(background, now, "alice", 1, "op")
+			if p == ranking.Monthly {
+				require.ErrorIs(t, err, ranking.ErrNotFound, "on neither board, and not counted again")
+				continue
+			}
+			require.NoError(t, err)
+			require.False(t, updates[0].Changed)
+			require.EqualValues(t, 1, updates[0].Score)
+			require.Zero(t, updates[1].Rank, "cleared")
+		}
+	})
+}
+
 func TestWindowsWriteAll(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {

@@ -76,8 +76,9 @@ func (b *Leaderboard) Increment(ctx context.Context, member string, delta float6
 // more than once, and for lost replies, after which it may be called again. A repetition answers where the member stands
 // now, with Changed false; ErrNotFound if it was removed since. One that was refused is not remembered.
 //
-// An operation belongs to the board, whatever its member and delta. It is remembered for OnceFor at least and twice that at
-// most, beside the board and whatever the board's TTL.
+// An operation belongs to the board, whatever its member and delta; on a sharded board to the member's shard, so it has to be
+// repeated for the same member. It is remembered for OnceFor at least and twice that at most, beside the board and whatever
+// the board's TTL.
 func (b *Leaderboard) IncrementOnce(ctx context.Context, member string, delta float64, op string) (Update, error) {
 	u, err := b.incrementOnce(ctx, member, delta, op)
 	if err != nil {
@@ -112,7 +113,11 @@ func (b *Leaderboard) increment(ctx context.Context, member string, delta float6
 		return Update{}, err
 	}
 	if s := b.shards; s != nil {
-		return s.write(ctx, b, member, func(home *Leaderboard) (Update, error) { return home.increment(ctx, member, delta) })
+		u, err := s.write(ctx, b, member, func(home *Leaderboard) (Update, error) { return home.increment(ctx, member, delta) })
+		if err != nil && u.Member != "" {
+			err = unplaced(err)
+		}
+		return u, err
 	}
 	if !b.options.Integers && math.Abs(delta) < maxSafeDelta {
 		switch {
@@ -258,9 +263,14 @@ func (b *Leaderboard) addPlain(ctx context.Context, member, text string) (Update
 	u.Standing, err = sent.after.result(member)
 	u.Score = sent.sum.Val()
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return Update{}, fmt.Errorf("%w: it was applied, and its rank is not known: %w", ErrUnknown, err)
+		return Update{}, unplaced(err)
 	}
 	return u, err
+}
+
+// unplaced is the error of an increment that must not be repeated, though only what followed it has failed.
+func unplaced(err error) error {
+	return fmt.Errorf("%w: it was applied, and its rank is not known: %w", ErrUnknown, err)
 }
 
 // onceFloat keeps go-redis from sending a pipeline again.
