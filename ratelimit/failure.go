@@ -233,7 +233,7 @@ func (g *guard) saw(ctx context.Context, err error) {
 	switch {
 	case err == nil || answer(err):
 		g.answered.Store(int64(time.Since(g.base)))
-		if g.failures.Load() != 0 {
+		if g.failures.Load() != 0 || g.probe.Load() != 0 { // a failure may open it just after an answer has closed it
 			g.failures.Store(0)
 			g.probe.Store(0)
 		}
