@@ -20,6 +20,7 @@ type denials struct {
 	base   time.Time
 	seed   maphash.Seed
 	places []atomic.Pointer[denial]
+	epochs [64]atomic.Uint32 // how often an id was forgotten, by its hash
 }
 
 // denial is what was denied, and when.
@@ -51,8 +52,14 @@ func (d *denials) of(id string) []atomic.Pointer[denial] {
 	return d.places[at : at+n]
 }
 
-// remember keeps a denial: in the place of the id's last one, in one that is free, or in that of the oldest.
-func (d *denials) remember(id string, limits []Limit, n int64, r Result) {
+// epoch tells whether an id was forgotten since: what was asked before that may be of before.
+func (d *denials) epoch(id string) *atomic.Uint32 {
+	return &d.epochs[maphash.String(d.seed, id)%uint64(len(d.epochs))]
+}
+
+// remember keeps a denial that was asked for in an epoch: in the place of the id's last one, in one that is free, or in that
+// of the oldest.
+func (d *denials) remember(id string, limits []Limit, n int64, r Result, epoch uint32) {
 	places := d.of(id)
 	best, before, rank := 0, (*denial)(nil), time.Duration(math.MaxInt64)
 	for i := range places {
@@ -69,10 +76,12 @@ func (d *denials) remember(id string, limits []Limit, n int64, r Result) {
 			best, before, rank = i, e, of
 		}
 	}
-	// It may fail: then somebody was quicker to remember something there, or to forget.
-	places[best].CompareAndSwap(before, &denial{
-		id: id, limits: limits, n: n, result: r, at: time.Since(d.base), done: make(chan struct{}),
-	})
+	r.Rules = slices.Clone(r.Rules) // the caller has the others
+	e := &denial{id: id, limits: limits, n: n, result: r, at: time.Since(d.base), done: make(chan struct{})}
+	places[best].CompareAndSwap(before, e) // unless somebody was quicker to remember something there, or to forget
+	if d.epoch(id).Load() != epoch {
+		d.drop(e)
+	}
 }
 
 // recall answers from memory, with the times that are left. A denial that has come to its second is asked for again by one
@@ -148,6 +157,7 @@ func (e *denial) after(passed time.Duration) Result {
 }
 
 func (d *denials) forget(id string) {
+	d.epoch(id).Add(1)
 	for e := d.find(id); e != nil; e = d.find(id) {
 		d.drop(e)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns/internal/redistest"
@@ -187,4 +188,59 @@ func BenchmarkDenyCache(b *testing.B) {
 			}
 		}
 	})
+}
+
+// A denial that was under way while a Reset or Refund of this process went on is not remembered: it may be of before.
+func TestDenyCacheForgetsWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	virtually(t, func(t *testing.T, s *redistest.Server, build constructor) {
+		c := s.Client(t)
+		l := must(t)(build(c, ratelimit.PerHour(5), &ratelimit.Options{DenyCache: 100}))
+		var during func()
+		c.AddHook(&afterReply{do: func() {
+			if do := during; do != nil {
+				during = nil
+				do()
+			}
+		}})
+		for name, give := range map[string]func(ratelimit.Result) error{
+			"reset":  func(ratelimit.Result) error { return l.Reset(ctx, "u") },
+			"refund": func(r ratelimit.Result) error { return l.Refund(ctx, r) },
+		} {
+			require.NoError(t, l.Reset(ctx, "u"))
+			r := take(t, l, "u", 5)
+			during = func() { require.NoError(t, give(r)) }
+			require.False(t, take1(t, l).Allowed)
+			require.True(t, take1(t, l).Allowed, name)
+		}
+	})
+}
+
+// afterReply does something when a reply has come, and nobody has read it yet.
+type afterReply struct {
+	do func()
+	redis.Hook
+}
+
+func (h *afterReply) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *afterReply) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *afterReply) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		h.do()
+		return err
+	}
+}
+
+// A caller may do with a Result what he likes.
+func TestDenyCacheSharesNoRules(t *testing.T) {
+	t.Parallel()
+	l := must(t)(multi(ratelimit.SlidingCounter)(redistest.Mini(t).Client(t), ratelimit.PerDay(1), &ratelimit.Options{Timeout: -1, DenyCache: 10}))
+	take(t, l, "u", 1)
+	take1(t, l).Rules[0].Name = "mine"
+	require.Equal(t, "a", take1(t, l).Rules[0].Name)
 }

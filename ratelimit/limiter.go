@@ -197,9 +197,10 @@ func (l *Limiter) ask(ctx context.Context, id string, limits []Limit, n int64) (
 			l.denials.end(turn, shared)
 		}()
 	}
+	epoch := l.denials.epoch(id).Load()
 	r, failure, err = l.askRedis(ctx, id, limits, n)
 	if failure == nil && !r.Allowed {
-		l.denials.remember(id, limits, n, r)
+		l.denials.remember(id, limits, n, r, epoch)
 	}
 	return r, failure, err
 }
