@@ -86,33 +86,35 @@ func (d *denials) remember(id string, limits []Limit, n int64, r Result, epoch u
 
 // recall answers from memory, with the times that are left. A denial that has come to its second is asked for again by one
 // caller, who gets it as his turn and must end that; the others wait for what he learns, so that a flood of many goroutines
-// costs one trip a second. failure is what he learned if that was nothing.
-func (d *denials) recall(ctx context.Context, id string, limits []Limit, n int64) (r Result, known bool, turn *denial, failure error) {
-	for waited := false; ; waited = true {
+// costs one trip a second. failure is what he learned if that was nothing, and waited how long this one has waited for it.
+func (d *denials) recall(ctx context.Context, id string, limits []Limit, n int64) (r Result, known bool, turn *denial, waited time.Duration, failure error) {
+	for {
 		e := d.find(id)
 		if e == nil || e.n != n || !slices.Equal(e.limits, limits) {
-			return Result{}, false, nil, nil
+			return Result{}, false, nil, waited, nil
 		}
 		passed := time.Since(d.base) - e.at
 		switch {
 		case passed < min(e.result.RetryAfter, denialLife):
-			return e.after(passed), true, nil, nil
+			return e.after(passed), true, nil, waited, nil
 		case passed >= e.result.RetryAfter:
 			d.drop(e)
-			return Result{}, false, nil, nil
-		case waited:
-			return Result{}, false, nil, nil
+			return Result{}, false, nil, waited, nil
+		case waited > 0:
+			return Result{}, false, nil, waited, nil
 		case e.asked.CompareAndSwap(false, true):
-			return Result{}, false, e, nil
+			return Result{}, false, e, 0, nil
 		}
+		began := time.Now()
 		select {
 		case <-e.done:
-			if e.failure != nil {
-				return Result{}, false, nil, fmt.Errorf("%w: another call asks for this one: %v", ErrUnavailable, e.failure)
-			}
 		case <-ctx.Done():
-			return Result{}, false, nil, nil
+			return Result{}, false, nil, 0, nil
 		}
+		if e.failure != nil {
+			return Result{}, false, nil, 0, fmt.Errorf("%w: another call asks for this one: %v", ErrUnavailable, e.failure)
+		}
+		waited = max(time.Since(began), 1)
 	}
 }
 

@@ -244,3 +244,30 @@ func TestDenyCacheSharesNoRules(t *testing.T) {
 	take1(t, l).Rules[0].Name = "mine"
 	require.Equal(t, "a", take1(t, l).Rules[0].Name)
 }
+
+// Who waits for another's answer and then has to ask himself is answered within one Timeout all the same.
+func TestDenyCacheWaitsNoLongerThanTheTimeout(t *testing.T) {
+	t.Parallel()
+	p := redistest.Mini(t).Proxy(t)
+	const timeout = 900 * time.Millisecond
+	l := must(t)(ratelimit.NewFixedWindow(p.Client(t, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 20*time.Second, -1 }), ratelimit.PerDay(1), &ratelimit.Options{Timeout: timeout, DenyCache: 10}))
+	redistest.Eventually(t, func() bool { r, err := l.Allow(ctx, "u"); return err == nil && !r.Allowed }, "a denial")
+	p.BlackHole(true)
+	defer p.BlackHole(false)
+	time.Sleep(time.Second) // until it must be asked for again
+	soon, cancel := context.WithTimeout(ctx, timeout*8/9)
+	defer cancel()
+	asks := make(chan struct{})
+	go func() {
+		defer close(asks)
+		if _, err := l.Allow(soon, "u"); err == nil {
+			t.Error("no error")
+		}
+	}()
+	redistest.Eventually(t, func() bool { return ratelimit.Asked(l) }, "one asks")
+	began := time.Now()
+	_, err := l.Allow(ctx, "u")
+	require.ErrorIs(t, err, ratelimit.ErrUnavailable)
+	require.Less(t, time.Since(began), timeout+400*time.Millisecond)
+	<-asks
+}

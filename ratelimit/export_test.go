@@ -33,3 +33,13 @@ func OpenLate(l *Limiter) {
 	l.guard.cause.Store(&cause)
 	l.guard.probe.Store(1)
 }
+
+// Asked says whether a call asks again for a denial that has come to its second.
+func Asked(l *Limiter) bool {
+	for i := range l.denials.places {
+		if e := l.denials.places[i].Load(); e != nil && e.asked.Load() {
+			return true
+		}
+	}
+	return false
+}

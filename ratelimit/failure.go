@@ -206,6 +206,12 @@ func (l *Limiter) takeAside(ctx context.Context, id string, limits []Limit, n in
 	return Result{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
+// ended says whether ctx has, also where its timer is late to say so.
+func ended(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+}
+
 // closed is an error while the circuit is open and it is not yet time to try.
 func (g *guard) closed() error {
 	probe := g.probe.Load()
