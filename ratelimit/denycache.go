@@ -20,6 +20,7 @@ type denials struct {
 	base   time.Time
 	seed   maphash.Seed
 	places []atomic.Pointer[denial]
+	epochs [64]atomic.Uint32 // how often an id was forgotten, by its hash
 }
 
 // denial is what was denied, and when.
@@ -51,8 +52,14 @@ func (d *denials) of(id string) []atomic.Pointer[denial] {
 	return d.places[at : at+n]
 }
 
-// remember keeps a denial: in the place of the id's last one, in one that is free, or in that of the oldest.
-func (d *denials) remember(id string, limits []Limit, n int64, r Result) {
+// epoch tells whether an id was forgotten since: what was asked before that may be of before.
+func (d *denials) epoch(id string) *atomic.Uint32 {
+	return &d.epochs[maphash.String(d.seed, id)%uint64(len(d.epochs))]
+}
+
+// remember keeps a denial that was asked for in an epoch: in the place of the id's last one, in one that is free, or in that
+// of the oldest.
+func (d *denials) remember(id string, limits []Limit, n int64, r Result, epoch uint32) {
 	places := d.of(id)
 	best, before, rank := 0, (*denial)(nil), time.Duration(math.MaxInt64)
 	for i := range places {
@@ -69,41 +76,45 @@ func (d *denials) remember(id string, limits []Limit, n int64, r Result) {
 			best, before, rank = i, e, of
 		}
 	}
-	// It may fail: then somebody was quicker to remember something there, or to forget.
-	places[best].CompareAndSwap(before, &denial{
-		id: id, limits: limits, n: n, result: r, at: time.Since(d.base), done: make(chan struct{}),
-	})
+	r.Rules = slices.Clone(r.Rules) // the caller has the others
+	e := &denial{id: id, limits: limits, n: n, result: r, at: time.Since(d.base), done: make(chan struct{})}
+	places[best].CompareAndSwap(before, e) // unless somebody was quicker to remember something there, or to forget
+	if d.epoch(id).Load() != epoch {
+		d.drop(e)
+	}
 }
 
 // recall answers from memory, with the times that are left. A denial that has come to its second is asked for again by one
 // caller, who gets it as his turn and must end that; the others wait for what he learns, so that a flood of many goroutines
-// costs one trip a second. failure is what he learned if that was nothing.
-func (d *denials) recall(ctx context.Context, id string, limits []Limit, n int64) (r Result, known bool, turn *denial, failure error) {
-	for waited := false; ; waited = true {
+// costs one trip a second. failure is what he learned if that was nothing, and waited how long this one has waited for it.
+func (d *denials) recall(ctx context.Context, id string, limits []Limit, n int64) (r Result, known bool, turn *denial, waited time.Duration, failure error) {
+	for {
 		e := d.find(id)
 		if e == nil || e.n != n || !slices.Equal(e.limits, limits) {
-			return Result{}, false, nil, nil
+			return Result{}, false, nil, waited, nil
 		}
 		passed := time.Since(d.base) - e.at
 		switch {
 		case passed < min(e.result.RetryAfter, denialLife):
-			return e.after(passed), true, nil, nil
+			return e.after(passed), true, nil, waited, nil
 		case passed >= e.result.RetryAfter:
 			d.drop(e)
-			return Result{}, false, nil, nil
-		case waited:
-			return Result{}, false, nil, nil
+			return Result{}, false, nil, waited, nil
+		case waited > 0:
+			return Result{}, false, nil, waited, nil
 		case e.asked.CompareAndSwap(false, true):
-			return Result{}, false, e, nil
+			return Result{}, false, e, 0, nil
 		}
+		began := time.Now()
 		select {
 		case <-e.done:
-			if e.failure != nil {
-				return Result{}, false, nil, fmt.Errorf("%w: another call asks for this one: %v", ErrUnavailable, e.failure)
-			}
 		case <-ctx.Done():
-			return Result{}, false, nil, nil
+			return Result{}, false, nil, 0, nil
 		}
+		if e.failure != nil {
+			return Result{}, false, nil, 0, fmt.Errorf("%w: another call asks for this one: %v", ErrUnavailable, e.failure)
+		}
+		waited = max(time.Since(began), 1)
 	}
 }
 
@@ -148,6 +159,7 @@ func (e *denial) after(passed time.Duration) Result {
 }
 
 func (d *denials) forget(id string) {
+	d.epoch(id).Add(1)
 	for e := d.find(id); e != nil; e = d.find(id) {
 		d.drop(e)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns/internal/redistest"
@@ -187,4 +188,86 @@ func BenchmarkDenyCache(b *testing.B) {
 			}
 		}
 	})
+}
+
+// A denial that was under way while a Reset or Refund of this process went on is not remembered: it may be of before.
+func TestDenyCacheForgetsWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	virtually(t, func(t *testing.T, s *redistest.Server, build constructor) {
+		c := s.Client(t)
+		l := must(t)(build(c, ratelimit.PerHour(5), &ratelimit.Options{DenyCache: 100}))
+		var during func()
+		c.AddHook(&afterReply{do: func() {
+			if do := during; do != nil {
+				during = nil
+				do()
+			}
+		}})
+		for name, give := range map[string]func(ratelimit.Result) error{
+			"reset":  func(ratelimit.Result) error { return l.Reset(ctx, "u") },
+			"refund": func(r ratelimit.Result) error { return l.Refund(ctx, r) },
+		} {
+			require.NoError(t, l.Reset(ctx, "u"))
+			r := take(t, l, "u", 5)
+			during = func() { require.NoError(t, give(r)) }
+			require.False(t, take1(t, l).Allowed)
+			require.True(t, take1(t, l).Allowed, name)
+		}
+	})
+}
+
+// afterReply does something when a reply has come, and nobody has read it yet.
+type afterReply struct {
+	do func()
+	redis.Hook
+}
+
+func (h *afterReply) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *afterReply) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *afterReply) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		h.do()
+		return err
+	}
+}
+
+// A caller may do with a Result what he likes.
+func TestDenyCacheSharesNoRules(t *testing.T) {
+	t.Parallel()
+	l := must(t)(multi(ratelimit.SlidingCounter)(redistest.Mini(t).Client(t), ratelimit.PerDay(1), &ratelimit.Options{Timeout: -1, DenyCache: 10}))
+	take(t, l, "u", 1)
+	take1(t, l).Rules[0].Name = "mine"
+	require.Equal(t, "a", take1(t, l).Rules[0].Name)
+}
+
+// Who waits for another's answer and then has to ask himself is answered within one Timeout all the same.
+func TestDenyCacheWaitsNoLongerThanTheTimeout(t *testing.T) {
+	t.Parallel()
+	p := redistest.Mini(t).Proxy(t)
+	const timeout = 900 * time.Millisecond
+	l := must(t)(ratelimit.NewFixedWindow(p.Client(t, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 20*time.Second, -1 }), ratelimit.PerDay(1), &ratelimit.Options{Timeout: timeout, DenyCache: 10}))
+	redistest.Eventually(t, func() bool { r, err := l.Allow(ctx, "u"); return err == nil && !r.Allowed }, "a denial")
+	p.BlackHole(true)
+	defer p.BlackHole(false)
+	time.Sleep(time.Second) // until it must be asked for again
+	soon, cancel := context.WithTimeout(ctx, timeout*8/9)
+	defer cancel()
+	asks := make(chan struct{})
+	go func() {
+		defer close(asks)
+		if _, err := l.Allow(soon, "u"); err == nil {
+			t.Error("no error")
+		}
+	}()
+	redistest.Eventually(t, func() bool { return ratelimit.Asked(l) }, "one asks")
+	began := time.Now()
+	_, err := l.Allow(ctx, "u")
+	require.ErrorIs(t, err, ratelimit.ErrUnavailable)
+	require.Less(t, time.Since(began), timeout+400*time.Millisecond)
+	<-asks
 }

@@ -26,3 +26,20 @@ func Remembered(l *Limiter) (n int) {
 
 // Parked is how many calls l has given up that still wait.
 func Parked(l *Limiter) int64 { return l.guard.parked.Load() }
+
+// OpenLate leaves the circuit as a failure does that ends while an answer closes it.
+func OpenLate(l *Limiter) {
+	cause := "no reply"
+	l.guard.cause.Store(&cause)
+	l.guard.probe.Store(1)
+}
+
+// Asked says whether a call asks again for a denial that has come to its second.
+func Asked(l *Limiter) bool {
+	for i := range l.denials.places {
+		if e := l.denials.places[i].Load(); e != nil && e.asked.Load() {
+			return true
+		}
+	}
+	return false
+}

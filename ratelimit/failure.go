@@ -206,6 +206,12 @@ func (l *Limiter) takeAside(ctx context.Context, id string, limits []Limit, n in
 	return Result{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
+// ended says whether ctx has, also where its timer is late to say so.
+func ended(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+}
+
 // closed is an error while the circuit is open and it is not yet time to try.
 func (g *guard) closed() error {
 	probe := g.probe.Load()
@@ -233,7 +239,7 @@ func (g *guard) saw(ctx context.Context, err error) {
 	switch {
 	case err == nil || answer(err):
 		g.answered.Store(int64(time.Since(g.base)))
-		if g.failures.Load() != 0 {
+		if g.failures.Load() != 0 || g.probe.Load() != 0 { // a failure may open it just after an answer has closed it
 			g.failures.Store(0)
 			g.probe.Store(0)
 		}

@@ -181,7 +181,7 @@ func (l *Limiter) ask(ctx context.Context, id string, limits []Limit, n int64) (
 	if l.denials == nil || n == 0 {
 		return l.askRedis(ctx, id, limits, n)
 	}
-	r, known, turn, failure := l.denials.recall(ctx, id, limits, n)
+	r, known, turn, waited, failure := l.denials.recall(ctx, id, limits, n)
 	switch {
 	case known:
 		return r, nil, nil
@@ -191,15 +191,20 @@ func (l *Limiter) ask(ctx context.Context, id string, limits []Limit, n int64) (
 	case turn != nil:
 		defer func() {
 			shared := failure
-			if ctx.Err() != nil { // that concerns nobody else
+			if ended(ctx) { // that concerns nobody else
 				shared = nil
 			}
 			l.denials.end(turn, shared)
 		}()
+	case waited > 0 && l.guard.timeout > 0: // it is part of the decision
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.guard.timeout-waited)
+		defer cancel()
 	}
+	epoch := l.denials.epoch(id).Load()
 	r, failure, err = l.askRedis(ctx, id, limits, n)
 	if failure == nil && !r.Allowed {
-		l.denials.remember(id, limits, n, r)
+		l.denials.remember(id, limits, n, r, epoch)
 	}
 	return r, failure, err
 }

@@ -87,6 +87,7 @@ for i = 1, #names do
 end
 if #fields > 0 then
   redis.call('HSET', KEYS[1], unpack(fields))
-  redis.call('PEXPIREAT', KEYS[1], ends)
+  -- never sooner: there may be fields of rules that this call has not
+  if redis.call('PEXPIREAT', KEYS[1], ends, 'NX') == 0 then redis.call('PEXPIREAT', KEYS[1], ends, 'GT') end
 end
 return reply

@@ -101,3 +101,26 @@ func TestMultiWithUnlimitedRules(t *testing.T) {
 	}
 	require.Zero(t, sent.Trips())
 }
+
+// Who has another set of rules, as the version before or a plan that is free of one, keeps the others' counts alive.
+func TestMultiKeepsTheCountsOfRulesThatItHasNot(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, id := s.Client(t), redistest.ID()
+		second := ratelimit.Rule{Name: "second", Limit: ratelimit.PerSecond(5), Algorithm: ratelimit.TokenBucket}
+		both := must(t)(ratelimit.NewMulti(c, []ratelimit.Rule{second, {Name: "day", Limit: ratelimit.PerDay(5)}}, calm))
+		one := must(t)(ratelimit.NewMulti(c, []ratelimit.Rule{second}, calm))
+		r := take(t, both, id, 2)
+		key := "ratelimit:" + id + "~m"
+		before := c.PTTL(ctx, key).Val()
+		require.Greater(t, before, 24*time.Hour-time.Second)
+		take(t, one, id, 1)
+		require.Greater(t, c.PTTL(ctx, key).Val(), before-time.Minute)
+		require.NoError(t, both.Refund(ctx, r))
+		require.Greater(t, c.PTTL(ctx, key).Val(), before-time.Minute)
+
+		require.NoError(t, c.Persist(ctx, key).Err())
+		take(t, one, id, 1)
+		require.Positive(t, c.PTTL(ctx, key).Val(), "a key that lost its end gets one")
+	})
+}

@@ -172,3 +172,13 @@ func TestParkedCallsAreBounded(t *testing.T) {
 	_, err := ratelimit.NewSlidingCounter(p.Client(t), ratelimit.PerDay(5), &ratelimit.Options{OnFailure: 3})
 	require.EqualError(t, err, "ratelimit: Options.OnFailure is 3, which is no policy")
 }
+
+// A failure may open the circuit just after the answer of another call has closed it. The next answer closes it again.
+func TestCircuitThatOpensBesideAnAnswer(t *testing.T) {
+	t.Parallel()
+	l := must(t)(ratelimit.NewTokenBucket(redistest.Mini(t).Client(t), ratelimit.PerDay(5), calm))
+	ratelimit.OpenLate(l)
+	for range 3 {
+		require.True(t, take(t, l, "u", 1).Allowed)
+	}
+}

@@ -27,7 +27,7 @@ if full then
   debt = (us - now) * b + units
   if debt < 0 then
     debt = 0
-  elseif debt > empty then -- the clock was set back, or the limit lowered
+  elseif not (debt <= empty) then -- the clock was set back, or the limit lowered, or it is a foreign nan
     debt, cut = empty, true
   end
 end

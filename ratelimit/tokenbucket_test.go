@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"context"
 	"math/big"
 	"strings"
 	"testing"
@@ -108,4 +109,31 @@ func TestMemory(t *testing.T) {
 			require.LessOrEqual(t, c.MemoryUsage(ctx, key).Val(), most, key)
 		}
 	}
+}
+
+// A foreign value that is no number, and none of words either, denies until the bucket would be full, and not for ever.
+func TestTokenBucketOfNoNumber(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, id := s.Client(t), redistest.ID()
+		l := must(t)(ratelimit.NewTokenBucket(c, ratelimit.PerDay(5), calm))
+		for _, value := range []string{"nan", "-nan", "inf", "-inf", "0x1p2000", "-5", " 7 ", "1e300"} {
+			require.NoError(t, c.Set(ctx, "ratelimit:"+id+"~b", value, 0).Err())
+			for range 2 {
+				for _, ask := range []func(context.Context, string) (ratelimit.Result, error){l.Peek, l.Allow} {
+					r, err := ask(ctx, id)
+					if err != nil { // it is no number to miniredis
+						require.ErrorContains(t, err, "not a token bucket", value)
+						require.Equal(t, value, c.Get(ctx, "ratelimit:"+id+"~b").Val())
+						continue
+					}
+					consistent(t, r)
+					require.LessOrEqual(t, r.ResetAfter, 24*time.Hour, value)
+				}
+			}
+			if c.Get(ctx, "ratelimit:"+id+"~b").Val() != value {
+				require.Positive(t, c.PTTL(ctx, "ratelimit:"+id+"~b").Val(), value)
+			}
+		}
+	})
 }

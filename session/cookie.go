@@ -18,7 +18,7 @@ type ManagerOptions struct {
 	// Domain sends the cookie to the domain's subdomains too. Defaults to none: this host alone.
 	Domain string
 
-	// Path is the part of the site that the cookie is sent to. Defaults to "/".
+	// Path is the part of the site that the cookie is sent to; it begins with a slash. Defaults to "/".
 	Path string
 
 	// SameSite defaults to http.SameSiteLaxMode.
@@ -80,6 +80,8 @@ func (o *ManagerOptions) cookie(lifetime time.Duration) (http.Cookie, error) {
 		return c, fmt.Errorf("option Cookie: browsers refuse %q with Insecure", o.Cookie)
 	case o.SameSite == http.SameSiteNoneMode && o.Insecure:
 		return c, errors.New("option SameSite: browsers refuse None with Insecure")
+	case o.Path[0] != '/':
+		return c, fmt.Errorf("option Path: %q does not begin with /, so browsers take each request's directory instead", o.Path)
 	case o.Persistent && lifetime < 0:
 		return c, errors.New("option Persistent: the store's Lifetime has no bound, so the cookie has none to last for")
 	}

@@ -219,26 +219,33 @@ func (s *Store[T]) destroyAll(ctx context.Context, user string, except []string)
 	}
 	entries = slices.DeleteFunc(entries, func(e entry) bool { return slices.Contains(except, e.id) })
 	var ended, dead []entry
+	var failed error
 	for chunk := range slices.Chunk(entries, indexChunk) {
 		replies, err := s.destroyEach(ctx, chunk, user)
 		for i, n := range replies {
-			if n == 1 {
+			switch n {
+			case 1:
 				ended = append(ended, chunk[i])
-			} else {
+			case 0, -1:
 				dead = append(dead, chunk[i])
 			}
 		}
-		if err != nil {
-			return len(ended), err
+		if failed == nil {
+			failed = err
+		}
+		if err != nil && !script.Replied(err) {
+			return len(ended), failed
 		}
 	}
 	s.leave(ctx, user, 0, ended...)
 	s.leave(ctx, user, entryGrace, dead...)
-	return len(ended), nil
+	return len(ended), failed
 }
 
-// destroyEach is destroy of several sessions of a user in one round trip, or one to each node. What it returns beside an
-// error is 0 of a session that it could not end.
+const undecided = -2 // it may live: its entry stays
+
+// destroyEach is destroy of several sessions of a user in one round trip, or one to each node. The error is the first one;
+// of each session that has one it returns undecided.
 func (s *Store[T]) destroyEach(ctx context.Context, entries []entry, user string) ([]int, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -263,6 +270,9 @@ func (s *Store[T]) destroyEach(ctx context.Context, entries []entry, user string
 		replies[i], _, err = destroyed(reply, err)
 		if redis.HasErrorPrefix(err, "NOSCRIPT") && (failed == nil || script.Replied(failed)) {
 			replies[i], _, err = s.destroy(ctx, entries[i].id, user)
+		}
+		if err != nil {
+			replies[i] = undecided
 		}
 		if failed == nil && err != nil {
 			failed = fmt.Errorf("%q: %w", s.key(entries[i].id), err)

@@ -132,6 +132,36 @@ func TestDestroyAllBesideAKeyOfAnotherType(t *testing.T) {
 	}
 }
 
+// One that cannot be ended keeps none of hundreds alive, and its entry stays: it may be a session that lives.
+func TestDestroyAllOfHundredsBesideAKeyOfAnotherType(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c := s.Client(t)
+		prefix := redistest.ID() + ":"
+		store := newStore[user](t, c, &session.Options{Prefix: prefix, UserField: indexed.UserField})
+		first := create(t, store, tanaka)
+		tick(t, s)
+		for range 250 {
+			create(t, store, tanaka)
+		}
+		own := c.HGetAll(ctx, prefix+first.ID).Val()
+		require.NoError(t, c.Set(ctx, prefix+first.ID, "theirs", 0).Err())
+		index := prefix + "user:42"
+		for _, id := range c.ZRange(ctx, index, 0, -1).Val() {
+			require.NoError(t, c.ZIncrBy(ctx, index, -600e6, id).Err()) // as if it were ten minutes old
+		}
+		n, err := store.DestroyAll(ctx, "42")
+		require.ErrorContains(t, err, "WRONGTYPE")
+		require.ErrorContains(t, err, prefix+first.ID)
+		require.Equal(t, 250, n)
+		require.NoError(t, c.Del(ctx, prefix+first.ID).Err())
+		require.NoError(t, c.HSet(ctx, prefix+first.ID, own).Err())
+		n, err = store.DestroyAll(ctx, "42")
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	})
+}
+
 func TestSessionsOfNobodyAreNotIndexed(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {

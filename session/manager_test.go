@@ -98,6 +98,7 @@ func TestNewManagerRefuses(t *testing.T) {
 		"__Secure- without Secure": {Cookie: "__Secure-session", Insecure: true},
 		"name with a space":        {Cookie: "a b"},
 		"path with a semicolon":    {Path: "/;"},
+		"path without a slash":     {Path: "app"},
 		"odd domain":               {Domain: "exa mple"},
 	} {
 		_, err := session.NewManager(store, &opts)
