@@ -94,7 +94,7 @@ func (f *fixedWindow) take(ctx context.Context, id string, limits []Limit, n int
 		case n == 0:
 		case result.Allowed:
 			result.taken = &taken{key: key}
-		default:
+		case result.Remaining == 0: // what is too much for n alone says nothing of the next call
 			f.full.add(key)
 		}
 		return 0, nil

@@ -90,3 +90,26 @@ func TestAClockThatStandsIsAsked(t *testing.T) {
 	}
 	require.NotContains(t, sent.Commands(), "get")
 }
+
+// A window that is too full for a large cost has room for a small one, which therefore goes straight to the script.
+func TestAWindowWithRoomIsNotFull(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c := s.Client(t)
+		limiter, err := ratelimit.NewFixedWindow(c, ratelimit.PerDay(10), nil)
+		require.NoError(t, err)
+		id := redistest.ID()
+		for range 2 { // the first learns the server's time
+			_, err = limiter.AllowN(ctx, id, 3)
+			require.NoError(t, err)
+		}
+		r, err := limiter.AllowN(ctx, id, 5)
+		require.NoError(t, err)
+		require.False(t, r.Allowed)
+		sent := redistest.Count(c)
+		r, err = limiter.Allow(ctx, id)
+		require.NoError(t, err)
+		require.True(t, r.Allowed)
+		require.Equal(t, 1, sent.Trips(), "%v", sent.Commands())
+	})
+}
