@@ -67,6 +67,28 @@ func TestARepetitionThatComesLateShortensNothing(t *testing.T) {
 	})
 }
 
+// As of a lock, so of a reader and a permit.
+func TestARepetitionThatComesLateShortensNoShare(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx, name := &recording{Client: s.Client(t)}, context.Background(), redistest.ID()
+		locks := newLocker(t, c, &lock.Options{TTL: 2 * time.Second, NoRenew: true})
+		for kind, take := range map[string]func(context.Context) (*lock.Lease, error){
+			"reader": locks.RWMutex(name).TryRLock, "permit": locks.Semaphore(name+"2", 2).TryAcquire,
+		} {
+			lease, err := take(ctx)
+			require.NoError(t, err, kind)
+			acquire := &recording{Client: c.Client, sent: c.sent}
+			require.NoError(t, lease.Extend(ctx, time.Minute), kind)
+			acquire.late(t)
+			left, err := lease.TTL(ctx)
+			require.NoError(t, err, kind)
+			require.Greater(t, left, 30*time.Second, kind)
+			require.NoError(t, lease.Release(ctx), kind)
+		}
+	})
+}
+
 // A lease's context may be the parent of another of the same lease, and of one of another lease, both ways.
 func TestContextsOfLeasesNest(t *testing.T) {
 	t.Parallel()
