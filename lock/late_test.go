@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,6 +88,56 @@ func TestARepetitionThatComesLateShortensNoShare(t *testing.T) {
 			require.NoError(t, lease.Release(ctx), kind)
 		}
 	})
+}
+
+// An acquisition that is answered while the Locker is closed has no holder: it must not block the others for a TTL.
+func TestClosedWhileAnAcquisitionIsUnderWay(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx, name := s.Client(t), context.Background(), redistest.ID()
+		for _, kind := range []string{"mutex", "reader", "mutex where others waited"} {
+			closing := &closes{Client: s.Client(t)}
+			l, err := lock.New(closing, &lock.Options{TTL: 10 * time.Minute})
+			require.NoError(t, err)
+			acquire := l.Mutex(name).Lock
+			switch kind {
+			case "reader":
+				acquire = l.RWMutex(name).RLock
+			case "mutex where others waited":
+				lease := mustLock(t, newLocker(t, c, nil).Mutex(name))
+				next := waiting(t, c, l.Mutex(name), name, 1)
+				require.NoError(t, lease.Release(ctx))
+				require.NoError(t, (<-next).Release(ctx))
+			}
+			closing.locker.Store(l)
+			lease, err := acquire(ctx)
+			if err == nil { // it was closed right after
+				require.NoError(t, lease.Release(ctx), kind)
+			} else {
+				require.ErrorIs(t, err, lock.ErrClosed, kind)
+			}
+			redistest.Eventually(t, func() bool { return c.Exists(ctx, key(name)).Val() == 0 }, "the %s has given it up", kind)
+			require.NoError(t, l.Close())
+		}
+	})
+}
+
+// closes closes a Locker when a script has been answered.
+type closes struct {
+	redispatterns.Client
+	locker atomic.Pointer[lock.Locker]
+}
+
+func (c *closes) Process(ctx context.Context, cmd redis.Cmder) error {
+	err := c.Client.Process(ctx, cmd)
+	if l := c.locker.Load(); l != nil && cmd.Err() == nil && c.locker.CompareAndSwap(l, nil) {
+		go func() { _ = l.Close() }()
+		for closed := false; !closed; {
+			_, err := l.Mutex("x").Adopt(ctx, "") // which sends nothing
+			closed = errorIs(err, lock.ErrClosed)
+		}
+	}
+	return err
 }
 
 // A lease's context may be the parent of another of the same lease, and of one of another lease, both ways.

@@ -128,7 +128,7 @@ func (m *Mutex) attempt(ctx context.Context) (*Lease, *HeldError, error) {
 	}
 	lease, err := m.lease(token, member, reply, sent)
 	if err != nil {
-		m.cleanup(ctx, member, "")
+		m.giveUp(ctx, member, err)
 		return nil, nil, failed(ctx, op, m.name, err)
 	}
 	lease.waited = waited
@@ -206,7 +206,7 @@ func (m *Mutex) adopt(ctx context.Context, token string) (*Lease, error) {
 	}
 	lease, err := m.lease(own, own, reply, sent)
 	if err != nil {
-		m.cleanup(ctx, own, "")
+		m.giveUp(ctx, own, err)
 		return nil, failed(ctx, op, m.name, err)
 	}
 	return lease, nil

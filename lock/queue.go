@@ -83,7 +83,11 @@ func (q *line) serve(w *waiter) (*Lease, error) {
 				failing = sent
 			}
 			if !w.answered || time.Since(failing) > w.mutex.ttl {
-				w.mutex.cleanup(ctx, w.token, member)
+				if q.locker.open() == nil {
+					w.mutex.cleanup(ctx, w.token, member)
+				} else { // nothing new runs in the background
+					q.forget(w, member)
+				}
 				return nil, err
 			}
 			pause = min(pause, minLook+rand.N(3*minLook))
