@@ -140,6 +140,30 @@ func (c *closes) Process(ctx context.Context, cmd redis.Cmder) error {
 	return err
 }
 
+// What was taken by the time that the reply is here has lapsed, and is given up where it has not.
+func TestAReplyThatTakesLongerThanTheTTL(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		p, ctx, name := s.Proxy(t), context.Background(), redistest.ID()
+		locks := newLocker(t, p.Client(t, func(o *redis.Options) { o.ReadTimeout = 5 * time.Second }), &lock.Options{TTL: 20 * time.Millisecond})
+		warm := newLocker(t, s.Client(t), nil)
+		require.NoError(t, mustLock(t, warm.Mutex(name)).Release(ctx))
+		p.Delay(50 * time.Millisecond)
+		for kind, acquire := range map[string]func(context.Context) (*lock.Lease, error){
+			"Lock": locks.Mutex(name).Lock, "TryLock": locks.Mutex(name).TryLock,
+			"RLock": locks.RWMutex(name).RLock, "TryRLock": locks.RWMutex(name).TryRLock,
+			"Acquire": locks.Semaphore(name, 2).Acquire, "TryAcquire": locks.Semaphore(name, 2).TryAcquire,
+		} {
+			s.Advance(t, 50*time.Millisecond) // what was taken before has lapsed
+			_, err := acquire(ctx)
+			require.ErrorIs(t, err, lock.ErrLost, kind)
+			require.NotErrorIs(t, err, lock.ErrNotAcquired, kind)
+			require.ErrorContains(t, err, "took longer than the TTL", kind)
+			redistest.Eventually(t, func() bool { return s.Client(t).Exists(ctx, key(name)).Val() == 0 }, "%s gave it up", kind)
+		}
+	})
+}
+
 // A lease's context may be the parent of another of the same lease, and of one of another lease, both ways.
 func TestContextsOfLeasesNest(t *testing.T) {
 	t.Parallel()
