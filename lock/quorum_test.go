@@ -130,6 +130,7 @@ func TestQuorumDoesNotWaitForTheSlow(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = locks.Close() })
 	require.NoError(t, must(t)(locks.Mutex("x").TryLock(ctx)).Release(ctx))
+	redistest.Eventually(t, func() bool { return holding(servers) == 0 }, "released by the slowest, too")
 	p.BlackHole(true)
 	began := time.Now()
 	require.NoError(t, must(t)(locks.Mutex("x").TryLock(ctx)).Release(ctx))
