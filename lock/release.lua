@@ -27,7 +27,7 @@ if ARGV[1] == '' then -- by force: who had it is told, where its process listens
   local had = type(owner) == 'string' and owner or table.concat(redis.call('ZRANGE', KEYS[1], 0, -1), ' ')
   redis.pcall('PUBLISH', KEYS[3], had)
 end
-if redis.call('EXISTS', KEYS[3]) == 0 then
+if redis.pcall('EXISTS', KEYS[3]) ~= 1 then
   redis.call('DEL', KEYS[1])
   return 1
 end
@@ -36,8 +36,8 @@ local now = redis.call('TIME')
 local millis = now[1] * 1000 + math.floor(now[2] / 1000)
 while true do
   -- Arrivals are above 10^14, and times of life below.
-  local waiter = redis.call('ZRANGEBYSCORE', KEYS[3], '100000000000000', '+inf', 'LIMIT', 0, 1)[1]
-  if not waiter then break end
+  local waiter = redis.pcall('ZRANGEBYSCORE', KEYS[3], '100000000000000', '+inf', 'LIMIT', 0, 1)[1]
+  if not waiter then break end -- also an error: of a slot that moves, a script cannot ask for the queue that it has just emptied
   local alive = tonumber(redis.call('ZSCORE', KEYS[3], '~' .. waiter) or 0)
   redis.call('ZREM', KEYS[3], waiter, '~' .. waiter)
   local channel = KEYS[3] .. ':' .. string.sub(waiter, 42)
