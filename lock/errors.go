@@ -12,7 +12,8 @@ import (
 var (
 	// ErrNotAcquired says that someone else holds the lock; the error is a *HeldError.
 	ErrNotAcquired = errors.New("lock: not acquired")
-	// ErrLost says that this lease is not held any more: it lapsed, or somebody took the lock away.
+	// ErrLost says that this lease is not held any more: it lapsed, or somebody took the lock away. Of an acquisition it says
+	// that the lease had lapsed when the reply came.
 	ErrLost = errors.New("lock: lost")
 	// ErrNotReplicated says that fewer replicas than Options.Replicas confirmed an acquisition, which was released again.
 	ErrNotReplicated = errors.New("lock: not replicated")

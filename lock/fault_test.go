@@ -106,7 +106,7 @@ func TestContextEndsInMidAcquire(t *testing.T) {
 		m := newLocker(t, p.Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true }), nil).Mutex(name)
 		require.NoError(t, mustLock(t, m).Release(context.Background()))
 		for op, run := range map[string]func(context.Context) (*lock.Lease, error){"Lock": m.Lock, "TryLock": m.TryLock} {
-			p.Delay(80 * time.Millisecond)
+			p.Delay(500 * time.Millisecond)
 			lease, err := run(short(t, 30*time.Millisecond))
 			require.Nil(t, lease, op)
 			require.ErrorIs(t, err, context.DeadlineExceeded, op)

@@ -87,6 +87,9 @@ func (e *ear) remove(q *line) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.lines[q.channel] != q {
+		return // a line that was opened since hears by the same channels
+	}
 	delete(e.lines, q.mutex.queue)
 	delete(e.lines, q.channel)
 	if len(e.lines) == 0 {

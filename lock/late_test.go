@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,6 +65,102 @@ func TestARepetitionThatComesLateShortensNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, left, 30*time.Second)
 		require.NoError(t, lease.Release(ctx))
+	})
+}
+
+// As of a lock, so of a reader and a permit.
+func TestARepetitionThatComesLateShortensNoShare(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx, name := &recording{Client: s.Client(t)}, context.Background(), redistest.ID()
+		locks := newLocker(t, c, &lock.Options{TTL: 2 * time.Second, NoRenew: true})
+		for kind, take := range map[string]func(context.Context) (*lock.Lease, error){
+			"reader": locks.RWMutex(name).TryRLock, "permit": locks.Semaphore(name+"2", 2).TryAcquire,
+		} {
+			lease, err := take(ctx)
+			require.NoError(t, err, kind)
+			acquire := &recording{Client: c.Client, sent: c.sent}
+			require.NoError(t, lease.Extend(ctx, time.Minute), kind)
+			acquire.late(t)
+			left, err := lease.TTL(ctx)
+			require.NoError(t, err, kind)
+			require.Greater(t, left, 30*time.Second, kind)
+			require.NoError(t, lease.Release(ctx), kind)
+		}
+	})
+}
+
+// An acquisition that is answered while the Locker is closed has no holder: it must not block the others for a TTL.
+func TestClosedWhileAnAcquisitionIsUnderWay(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx, name := s.Client(t), context.Background(), redistest.ID()
+		for _, kind := range []string{"mutex", "reader", "mutex where others waited"} {
+			closing := &closes{Client: s.Client(t)}
+			l, err := lock.New(closing, &lock.Options{TTL: 10 * time.Minute})
+			require.NoError(t, err)
+			acquire := l.Mutex(name).Lock
+			switch kind {
+			case "reader":
+				acquire = l.RWMutex(name).RLock
+			case "mutex where others waited":
+				lease := mustLock(t, newLocker(t, c, nil).Mutex(name))
+				next := waiting(t, c, l.Mutex(name), name, 1)
+				require.NoError(t, lease.Release(ctx))
+				require.NoError(t, (<-next).Release(ctx))
+			}
+			closing.locker.Store(l)
+			lease, err := acquire(ctx)
+			if err == nil { // it was closed right after
+				require.NoError(t, lease.Release(ctx), kind)
+			} else {
+				require.ErrorIs(t, err, lock.ErrClosed, kind)
+			}
+			redistest.Eventually(t, func() bool { return c.Exists(ctx, key(name)).Val() == 0 }, "the %s has given it up", kind)
+			require.NoError(t, l.Close())
+		}
+	})
+}
+
+// closes closes a Locker when a script has been answered.
+type closes struct {
+	redispatterns.Client
+	locker atomic.Pointer[lock.Locker]
+}
+
+func (c *closes) Process(ctx context.Context, cmd redis.Cmder) error {
+	err := c.Client.Process(ctx, cmd)
+	if l := c.locker.Load(); l != nil && cmd.Err() == nil && c.locker.CompareAndSwap(l, nil) {
+		go func() { _ = l.Close() }()
+		for closed := false; !closed; {
+			_, err := l.Mutex("x").Adopt(ctx, "") // which sends nothing
+			closed = errorIs(err, lock.ErrClosed)
+		}
+	}
+	return err
+}
+
+// What was taken by the time that the reply is here has lapsed, and is given up where it has not.
+func TestAReplyThatTakesLongerThanTheTTL(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		p, ctx, name := s.Proxy(t), context.Background(), redistest.ID()
+		locks := newLocker(t, p.Client(t, func(o *redis.Options) { o.ReadTimeout = 5 * time.Second }), &lock.Options{TTL: 20 * time.Millisecond})
+		warm := newLocker(t, s.Client(t), nil)
+		require.NoError(t, mustLock(t, warm.Mutex(name)).Release(ctx))
+		p.Delay(50 * time.Millisecond)
+		for kind, acquire := range map[string]func(context.Context) (*lock.Lease, error){
+			"Lock": locks.Mutex(name).Lock, "TryLock": locks.Mutex(name).TryLock,
+			"RLock": locks.RWMutex(name).RLock, "TryRLock": locks.RWMutex(name).TryRLock,
+			"Acquire": locks.Semaphore(name, 2).Acquire, "TryAcquire": locks.Semaphore(name, 2).TryAcquire,
+		} {
+			s.Advance(t, 50*time.Millisecond) // what was taken before has lapsed
+			_, err := acquire(ctx)
+			require.ErrorIs(t, err, lock.ErrLost, kind)
+			require.NotErrorIs(t, err, lock.ErrNotAcquired, kind)
+			require.ErrorContains(t, err, "took longer than the TTL", kind)
+			redistest.Eventually(t, func() bool { return s.Client(t).Exists(ctx, key(name)).Val() == 0 }, "%s gave it up", kind)
+		}
 	})
 }
 

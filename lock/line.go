@@ -3,6 +3,7 @@ package lock
 import (
 	"container/list"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ type line struct {
 	mutex   *Mutex // of the name; waiters have their own TTL
 	channel string
 	ear     *ear          // nil: wake-ups do not reach this process, so it polls
+	failing time.Time     // since when looks fail, whoever waits; zero: the last did not. Of the goroutine alone
 	inbox   chan string   // grants that came during a look; "" after a reconnect, when some may have been missed
 	changed chan struct{} // a waiter came, or left
 
@@ -146,6 +148,23 @@ func (w *waiter) refused(last HeldError, why error) error {
 	return &last
 }
 
+// turnAway gives the waiters behind w its outcome where Redis has failed for their TTL too: each would find that out for
+// itself only when its turn comes.
+func (q *line) turnAway(w *waiter, err error) {
+	failing := time.Since(q.failing)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for place := q.waiters.Front(); place != nil; {
+		other := place.Value.(*waiter)
+		place = place.Next()
+		if other != w && failing > other.mutex.ttl {
+			q.waiters.Remove(other.place)
+			other.place = nil
+			other.outcome <- outcome{err: failed(other.ctx, "acquire", other.mutex.name, errors.Unwrap(err))}
+		}
+	}
+}
+
 // finish gives w its outcome; false when it has left.
 func (q *line) finish(w *waiter, o outcome) bool {
 	q.mu.Lock()
@@ -174,6 +193,7 @@ func (q *line) head() *waiter {
 		if first != nil {
 			return first.Value.(*waiter)
 		}
+		q.failing = time.Time{} // of those who have left
 		select {
 		case <-q.changed:
 		case <-q.inbox: // for somebody who has left

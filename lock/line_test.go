@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns/internal/redistest"
@@ -55,6 +56,35 @@ func TestTheLineIsBounded(t *testing.T) {
 		require.NoError(t, (<-first).Release(ctx))
 		lease, err = m.Lock(ctx) // there is room again
 		require.NoError(t, err)
+		require.NoError(t, lease.Release(ctx))
+	})
+}
+
+// An outage that lasts for a TTL ends the wait of all of a line, not of one waiter after the other.
+func TestAnOutageTurnsTheWholeLineAway(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		const waiters, ttl = 30, 300 * time.Millisecond
+		p, ctx, name := s.Proxy(t), context.Background(), redistest.ID()
+		c := p.Client(t, func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
+		lease := mustLock(t, newLocker(t, s.Client(t), nil).Mutex(name))
+		m := newLocker(t, c, &lock.Options{TTL: ttl}).Mutex(name)
+		errs := make(chan error, waiters)
+		for range waiters {
+			go func() {
+				_, err := m.Lock(ctx)
+				errs <- err
+			}()
+		}
+		redistest.Eventually(t, func() bool { return queued(s.Client(t), name) == 1 }, "they wait")
+		began := time.Now()
+		p.To("")
+		for range waiters {
+			err := <-errs
+			require.Error(t, err)
+			require.NotErrorIs(t, err, lock.ErrNotAcquired, "whether it is held, nobody knows")
+		}
+		require.Less(t, time.Since(began), waiters*ttl/2)
 		require.NoError(t, lease.Release(ctx))
 	})
 }

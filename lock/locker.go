@@ -122,6 +122,18 @@ func (m *Mutex) cleanup(ctx context.Context, member any, waiter string) {
 	})
 }
 
+// giveUp gives up what an acquisition took whose lease could not begin. Where that is because the Locker has been closed,
+// nothing runs in the background any more, so it is done here: Redis has just answered.
+func (m *Mutex) giveUp(ctx context.Context, member any, why error) {
+	if !errors.Is(why, ErrClosed) {
+		m.cleanup(ctx, member, "")
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBound)
+	defer cancel()
+	_, _ = releaseScript.IntOf(ctx, m.locker.client, m.keys(), member, m.locker.retention, "")
+}
+
 // undo takes an operation back in the background. It is sent again where there is nothing to take back yet, since the
 // operation may still be on its way.
 func (m *Mutex) undo(ctx context.Context, send func(context.Context) (done bool, err error)) {

@@ -59,7 +59,9 @@ func (m *Mutex) WithTTL(ttl time.Duration) *Mutex {
 
 // Lock takes the lock, waiting while somebody else holds it. The context bounds the wait and nothing else: the lease
 // outlives it. An error of Redis is returned at once when the first attempt meets it, and when it lasts for a TTL later.
-// Where the context ends the wait the error is a *HeldError, and matches ErrNotAcquired and the context's error.
+// Where the context ends the wait the error is a *HeldError, and matches ErrNotAcquired and the context's error. It is ErrLost
+// where the reply to the first attempt took longer than the TTL, and ErrNotReplicated as Options.Replicas says; either way
+// what was taken is given up.
 //
 // Those of a Locker that wait for a name stand in one line, first come first served, and are one waiter in Redis. There may be
 // 10000 of them: one more is refused at once, with a *HeldError.
@@ -86,7 +88,8 @@ func (m *Mutex) lock(ctx context.Context) (*Lease, int, error) {
 	return m.wait(ctx, held)
 }
 
-// TryLock takes the lock if it is free, else it returns a *HeldError, which matches ErrNotAcquired.
+// TryLock takes the lock if it is free, else it returns a *HeldError, which matches ErrNotAcquired. Where the reply took longer
+// than the TTL it is ErrLost, as of Lock.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	began := time.Now()
 	var lease *Lease
@@ -128,7 +131,7 @@ func (m *Mutex) attempt(ctx context.Context) (*Lease, *HeldError, error) {
 	}
 	lease, err := m.lease(token, member, reply, sent)
 	if err != nil {
-		m.cleanup(ctx, member, "")
+		m.giveUp(ctx, member, err)
 		return nil, nil, failed(ctx, op, m.name, err)
 	}
 	lease.waited = waited
@@ -172,7 +175,8 @@ func (m *Mutex) lease(token string, member any, reply []string, sent time.Time) 
 // Adopt takes over the lease that was acquired elsewhere under this token, and is the way to hand a lock to another
 // process. The lease that it returns has a token and a fence of its own and this Mutex's TTL, and is renewed here; the one
 // before it is lost, which its holder learns at its next renewal, if it did not end it with Release before. Of two who adopt
-// the same token one succeeds. Where nobody holds the lock under the token the error is ErrLost. Where no reply came, what
+// the same token one succeeds. Where nobody holds the lock under the token the error is ErrLost,
+// and also where the reply took longer than the TTL, after which the lock is given up. Where no reply came, what
 // it may have taken is given back to the token in the background.
 func (m *Mutex) Adopt(ctx context.Context, token string) (*Lease, error) {
 	began := time.Now()
@@ -206,7 +210,7 @@ func (m *Mutex) adopt(ctx context.Context, token string) (*Lease, error) {
 	}
 	lease, err := m.lease(own, own, reply, sent)
 	if err != nil {
-		m.cleanup(ctx, own, "")
+		m.giveUp(ctx, own, err)
 		return nil, failed(ctx, op, m.name, err)
 	}
 	return lease, nil

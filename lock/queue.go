@@ -52,13 +52,11 @@ func (q *line) serve(w *waiter) (*Lease, error) {
 	grant := min(max(w.mutex.ttl, minGrant), maxGrant)
 	member := w.token + fmt.Sprintf("%05d", grant.Milliseconds()) + q.locker.process
 	refresh := min(grant/2, q.locker.opts.PollInterval)
-	var (
-		known   terms     // on which a grant counts
-		failing time.Time // since when there are errors
-	)
+	var known terms // on which a grant counts
 	for {
 		sent := time.Now()
 		if !q.ask(w, sent) {
+			q.failing = time.Time{}
 			return nil, nil
 		}
 		lease, held, fence, err := q.look(ctx, w, member, 3*refresh)
@@ -66,12 +64,13 @@ func (q *line) serve(w *waiter) (*Lease, error) {
 		pause := refresh
 		switch {
 		case lease != nil:
+			q.failing = time.Time{}
 			return lease, nil
 		case held != nil:
 			if fence > 0 { // it stands in the queue
 				known = terms{fence: fence, answered: sent, length: grant}
 			}
-			failing, w.answered = time.Time{}, true
+			q.failing, w.answered = time.Time{}, true
 			if held.TTL > 0 {
 				pause = min(pause, max(held.TTL+time.Millisecond, minLook))
 			}
@@ -79,11 +78,16 @@ func (q *line) serve(w *waiter) (*Lease, error) {
 				pause = min(pause, minLook+rand.N(3*minLook))
 			}
 		default:
-			if failing.IsZero() {
-				failing = sent
+			if q.failing.IsZero() {
+				q.failing = sent
 			}
-			if !w.answered || time.Since(failing) > w.mutex.ttl {
-				w.mutex.cleanup(ctx, w.token, member)
+			if !w.answered || time.Since(q.failing) > w.mutex.ttl {
+				q.turnAway(w, err)
+				if q.locker.open() == nil {
+					w.mutex.cleanup(ctx, w.token, member)
+				} else { // nothing new runs in the background
+					q.forget(w, member)
+				}
 				return nil, err
 			}
 			pause = min(pause, minLook+rand.N(3*minLook))
@@ -105,6 +109,7 @@ func (q *line) serve(w *waiter) (*Lease, error) {
 			closing := q.locker.closing.Err() != nil
 			waits, granted := q.state(w, closing)
 			if granted {
+				q.failing = time.Time{}
 				return nil, nil
 			}
 			if closing || !waits {

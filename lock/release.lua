@@ -27,7 +27,7 @@ if ARGV[1] == '' then -- by force: who had it is told, where its process listens
   local had = type(owner) == 'string' and owner or table.concat(redis.call('ZRANGE', KEYS[1], 0, -1), ' ')
   redis.pcall('PUBLISH', KEYS[3], had)
 end
-if redis.call('EXISTS', KEYS[3]) == 0 then
+if redis.pcall('EXISTS', KEYS[3]) ~= 1 then
   redis.call('DEL', KEYS[1])
   return 1
 end

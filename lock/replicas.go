@@ -97,7 +97,7 @@ func (l *Lease) replicated(ctx context.Context) error {
 		var extend, wait *redis.IntCmd
 		sent := time.Now()
 		_, _ = node.Pipelined(ctx, func(p redis.Pipeliner) error {
-			extend = extendScript.QueueInt(ctx, p, m.lockKey(), l.member, m.ttl.Milliseconds(), "exactly") // a write, whatever is left
+			extend = extendScript.QueueInt(ctx, p, m.lockKey(), l.member, m.ttl.Milliseconds(), "anew") // a write, whatever is left
 			wait = l.locker.queueWait(ctx, p)
 			return nil
 		})
@@ -107,7 +107,7 @@ func (l *Lease) replicated(ctx context.Context) error {
 			if try == replicaTries {
 				return err
 			}
-			if _, err := l.sendExtend(ctx, m.ttl, true); err != nil { // loads the script, and finds the node
+			if _, err := l.sendExtend(ctx, m.ttl, false); err != nil { // loads the script, and finds the node
 				return err
 			}
 			continue

@@ -48,6 +48,16 @@ func TestReplicas(t *testing.T) {
 		require.Equal(t, []string{"evalsha", "wait"}, n.Commands(), kind)
 		require.NoError(t, lease.Release(ctx))
 	}
+	// The confirmation may come a second time, late: it must not shorten what was extended since.
+	recorded, lastPipeline := s.Client(t), &pipelined{}
+	recorded.AddHook(lastPipeline)
+	lease = must(t)(locks.Mutex("x").Lock(ctx))
+	lease = must(t)(newLocker(t, recorded, opts).Mutex("x").Adopt(ctx, lease.Token()))
+	require.NoError(t, lease.Extend(ctx, time.Minute))
+	require.NoError(t, c.Do(ctx, lastPipeline.sent...).Err())
+	require.Greater(t, c.PTTL(ctx, "lock:x").Val(), 30*time.Second)
+	require.NoError(t, lease.Release(ctx))
+
 	p := s.Proxy(t)
 	for fault, lose := range faults {
 		m := newLocker(t, p.Client(t, func(o *redis.Options) { o.ReadTimeout = 2 * time.Second }), opts).Mutex("x")
@@ -72,6 +82,22 @@ func TestReplicas(t *testing.T) {
 	_, err = newLocker(t, c, &lock.Options{Replicas: 1}).Mutex("x").TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotReplicated)
 	require.Zero(t, c.Exists(ctx, "lock:x").Val())
+}
+
+// pipelined keeps what was first in the last pipeline with WAIT.
+type pipelined struct{ sent []any }
+
+func (p *pipelined) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (p *pipelined) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (p *pipelined) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if len(cmds) == 2 && cmds[1].Name() == "wait" {
+			p.sent = cmds[0].Args()
+		}
+		return next(ctx, cmds)
+	}
 }
 
 func TestReplicasNeedsAPinnedConnection(t *testing.T) {

@@ -29,10 +29,11 @@ func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.mutex.Loc
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.mutex.TryLock(ctx) }
 
 // RLock takes a reader's side, waiting while a writer has the lock or waits for it; it looks again at intervals of up to
-// 200ms. The lease is this reader's alone, and has no fence. What is said of the context at Mutex.Lock holds here.
+// 200ms. The lease is this reader's alone, and has no fence. What is said of the context and of errors at Mutex.Lock holds here.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) { return m.readers().lock(ctx) }
 
-// TryRLock takes a reader's side if no writer has the lock or waits for it, else it returns a *HeldError.
+// TryRLock takes a reader's side if no writer has the lock or waits for it, else it returns a *HeldError, or ErrLost as
+// Mutex.TryLock does.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return m.readers().tryLock(ctx) }
 
 func (m *RWMutex) readers() *shared { return &shared{mutex: m.mutex, kind: "r"} }

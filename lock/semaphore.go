@@ -27,10 +27,10 @@ func (s *Semaphore) WithTTL(ttl time.Duration) *Semaphore {
 }
 
 // Acquire takes a permit, waiting while all are in use; it looks again at intervals of up to 200ms, and who waits longest is
-// not served first. The lease has no fence. What is said of the context at Mutex.Lock holds here.
+// not served first. The lease has no fence. What is said of the context and of errors at Mutex.Lock holds here.
 func (s *Semaphore) Acquire(ctx context.Context) (*Lease, error) { return s.lock(ctx) }
 
-// TryAcquire takes a permit if one is free, else it returns a *HeldError.
+// TryAcquire takes a permit if one is free, else it returns a *HeldError, or ErrLost as Mutex.TryLock does.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Lease, error) { return s.tryLock(ctx) }
 
 // InUse is how many permits are in use.

@@ -37,6 +37,6 @@ if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
     return {'', math.max(redis.call('PTTL', KEYS[1]), 0)}
   end
 end
-redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])
+redis.call('ZADD', KEYS[1], 'GT', now + ARGV[2], ARGV[1]) -- a repetition may come late, and must not shorten
 if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return {}

@@ -67,7 +67,7 @@ func (s *shared) attempt(ctx context.Context) (*Lease, *HeldError, error) {
 		if err = lease.begin(sent, m.ttl); err == nil {
 			return lease, nil, nil
 		}
-		m.cleanup(ctx, lease.member, "")
+		m.giveUp(ctx, lease.member, err)
 	}
 	return nil, nil, failed(ctx, op, m.name, err)
 }
