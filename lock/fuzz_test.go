@@ -140,10 +140,12 @@ func FuzzMessage(f *testing.F) {
 	var channels []string
 	redistest.Eventually(f, func() bool {
 		channels = c.PubSubChannels(ctx, "*").Val()
-		return len(channels) == 1
-	}, "the waiter listens")
+		return len(channels) == 2
+	}, "the waiter listens for grants, and for ForceUnlock")
 	f.Fuzz(func(t *testing.T, message string) {
-		require.NoError(t, c.Publish(ctx, channels[0], message).Err())
+		for _, channel := range channels {
+			require.NoError(t, c.Publish(ctx, channel, message).Err())
+		}
 		require.Empty(t, waited, "the waiter still waits")
 	})
 }
