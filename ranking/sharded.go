@@ -36,12 +36,12 @@ type sharded struct {
 // The first write records the number of shards, and a Leaderboard with another is refused with ErrUnsupported. A name may
 // not have a {tag}, as the shards have their own. There are at most 1024.
 //
-// Set takes one round trip, or two with a TTL; Increment, IncrementOnce, Best and Get take two, Around three, All,
-// SetMany and BestMany one per shard and one, Clear one per shard and two, and a process' first write one more; Top, Page and ByScore read that many rows of every
-// shard. Reads are no snapshot: shards are read one after the other, so a rank can be off by writes of that moment. If
-// the second round trip fails after the first has written, the Update has Score and Changed, and Rank and Total are 0,
-// beside the error. Beyond a depth of 1000, Top, Page, Around and ByScore are ErrTooDeep. Range, GetMany, Trim and Merge do
-// not exist here: ErrUnsupported.
+// Set takes one round trip, or two with a TTL; Increment, IncrementOnce, Best and Get take two, Around three, All, SetMany
+// and BestMany one per shard and one, Clear one per shard and two, and a process' first write one more; Top, Page and
+// ByScore read as many rows as they are asked for of every shard. Reads are no snapshot: shards are read one after the
+// other, so a rank can be off by writes of that moment. If the second round trip fails after the first has written, the
+// Update has Score and Changed, and Rank and Total are 0, beside the error. Beyond a depth of 1000, Top, Page, Around and
+// ByScore are ErrTooDeep. Range, GetMany, Trim and Merge do not exist here: ErrUnsupported.
 func NewSharded(client redispatterns.Client, name string, shards int, opts *Options) (*Leaderboard, error) {
 	b, err := newSharded(client, name, shards, opts)
 	if err != nil {
