@@ -1,43 +1,23 @@
 package lock_test
 
 import (
-	"bufio"
 	"context"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns/internal/redistest"
 	"github.com/redispatterns/redispatterns/lock"
 )
 
-func load(t *testing.T, c *redis.Client, file string) {
-	t.Helper()
-	f, err := os.Open(file)
-	require.NoError(t, err)
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if words := strings.Fields(lines.Text()); len(words) > 0 && words[0] != "#" {
-			args := make([]any, len(words))
-			for i, word := range words {
-				args[i] = word
-			}
-			require.NoError(t, c.Do(context.Background(), args...).Err())
-		}
-	}
-}
-
 func TestReadsWhatTheFirstVersionWrote(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t)
 		c, ctx := s.Client(t), context.Background()
-		load(t, c, "testdata/v1.redis")
+		redistest.Load(t, c, "testdata/v0.redis")
 		locks := newLocker(t, c, nil)
 		for name, want := range map[string]lock.Status{
 			"order:12345":   {Held: true, Owner: "0190b3a5-5f0c-4b66-9d8e-2f1f6d1c7a10", Fence: 1764432000000000},

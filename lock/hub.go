@@ -50,9 +50,9 @@ func (h hub) listen(q *line) *ear {
 func (h hub) place(key string) int { return rediskey.Slot(key) * len(h) / rediskey.Slots }
 
 const (
-	pingEvery     = 3 * time.Second // on a connection without messages
-	minResubscibe = 50 * time.Millisecond
-	maxResubscibe = time.Second
+	pingEvery      = 3 * time.Second // on a connection without messages
+	minResubscribe = 50 * time.Millisecond
+	maxResubscribe = time.Second
 )
 
 // ear is one subscription connection, open while a line needs it.
@@ -103,13 +103,13 @@ func (e *ear) remove(q *line) {
 // hear passes messages on until the subscription is closed. go-redis connects and subscribes again by itself; what was sent
 // meanwhile is missed, so each new confirmation wakes the line.
 func (e *ear) hear(pubsub *redis.PubSub) {
-	silent, pause := 0, minResubscibe
+	silent, pause := 0, minResubscribe
 	for {
 		received, err := pubsub.ReceiveTimeout(context.Background(), pingEvery)
 		var timeout net.Error
 		switch {
 		case err == nil:
-			silent, pause = 0, minResubscibe
+			silent, pause = 0, minResubscribe
 			switch m := received.(type) {
 			case *redis.Message:
 				e.pass(m.Channel, m.Payload)
@@ -139,7 +139,7 @@ func (e *ear) hear(pubsub *redis.PubSub) {
 		if !sleep(e.locker.closing, pause+rand.N(pause)) {
 			return
 		}
-		pause = min(2*pause, maxResubscibe)
+		pause = min(2*pause, maxResubscribe)
 	}
 }
 

@@ -80,9 +80,9 @@ func (l *Locker) Mutex(name string) *Mutex {
 	return m
 }
 
-// Close ends the background work, every wait and the context of every lease, with ErrClosed. It releases nothing: what is held lapses
-// at its TTL, and Release still works. Close returns when nothing of this Locker runs any more, which can take some seconds
-// while an acquisition that failed is cleaned up after.
+// Close ends the background work, every wait and the context of every lease, with ErrClosed. It releases nothing: what is held
+// lapses at its TTL, and Release still works. Close returns when nothing of this Locker runs any more, which can take some
+// seconds while an acquisition that failed is cleaned up after.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	l.closed = true

@@ -18,7 +18,7 @@ func TestSharesALockWithTheFirstVersion(t *testing.T) {
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t)
 		c, ctx := s.Client(t), context.Background()
-		load(t, c, "testdata/v1-shared.redis")
+		redistest.Load(t, c, "testdata/v0-shared.redis")
 		locks := newLocker(t, c, nil)
 
 		// Readers.

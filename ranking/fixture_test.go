@@ -3,8 +3,6 @@ package ranking_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,27 +13,13 @@ import (
 	"github.com/redispatterns/redispatterns/ranking"
 )
 
-// load runs a file of plain Redis commands, one a line.
-func load(t *testing.T, c *redis.Client, file string) {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	for line := range strings.Lines(string(text)) {
-		var args []any
-		for _, field := range strings.Fields(line) {
-			args = append(args, strings.Trim(field, `"`))
-		}
-		require.NoError(t, c.Do(background, args...).Err(), line)
-	}
-}
-
 // What a version wrote, every later one reads.
 func TestFixtureIsRead(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t)
 		c := s.Client(t)
-		load(t, c, "testdata/board.redis")
+		redistest.Load(t, c, "testdata/v0.redis")
 		b, err := ranking.New(c, "fixture", nil)
 		require.NoError(t, err)
 		top, err := b.Top(background, 10)
@@ -57,7 +41,7 @@ func TestFixtureOfOtherKindsIsRead(t *testing.T) {
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t)
 		c := s.Client(t)
-		load(t, c, "testdata/board.redis")
+		redistest.Load(t, c, "testdata/v0.redis")
 		require.Equal(t, map[string]int64{"a": 1, "b": 1, "c": 2}, ranks(t, newBoardNamed(t, c, "dense", &ranking.Options{Ties: ranking.Dense})))
 
 		early := newBoardNamed(t, c, "early", &ranking.Options{Ties: ranking.EarliestFirst, Earliest: &ranking.Earliest{
@@ -126,7 +110,7 @@ func TestFixtureIsWritten(t *testing.T) {
 		}
 		written := contents(t, c)
 		require.NoError(t, c.FlushDB(background).Err())
-		load(t, c, "testdata/board.redis")
+		redistest.Load(t, c, "testdata/v0.redis")
 		want := contents(t, c)
 
 		// What has the time in its value, or in its key.

@@ -12,6 +12,7 @@ func Skew(l *Limiter, d time.Duration) {
 var (
 	Label       = label
 	EndsInLabel = endsInLabel
+	SetHeaders  = setHeaders
 )
 
 // Remembered is how many denials l remembers.

@@ -74,7 +74,7 @@ func TestFixedWindowKeysAreUnique(t *testing.T) {
 	}
 }
 
-func TestFixedWindowWritesTheCoursesKey(t *testing.T) {
+func TestFixedWindowWritesTheDocumentedKey(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t)

@@ -1,10 +1,8 @@
 package ratelimit_test
 
 import (
-	_ "embed"
 	"fmt"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,32 +13,11 @@ import (
 	"github.com/redispatterns/redispatterns/ratelimit"
 )
 
-//go:embed testdata/v1.redis
-var fixture string
-
 // at is the fixture's time.
 func at(t *testing.T) *redistest.Server {
 	s := redistest.Mini(t)
 	s.Advance(t, time.Date(2026, 8, 9, 12, 0, 30, 0, time.UTC).Sub(s.Now(t)))
 	return s
-}
-
-func load(t *testing.T, c *redis.Client) {
-	for line := range strings.Lines(fixture) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			var args []any
-			for i, part := range strings.Split(line, `"`) { // every second one is quoted
-				words := []string{part}
-				if i%2 == 0 {
-					words = strings.Fields(part)
-				}
-				for _, word := range words {
-					args = append(args, word)
-				}
-			}
-			require.NoError(t, c.Do(ctx, args...).Err(), line)
-		}
-	}
 }
 
 func several(t *testing.T, c *redis.Client) *ratelimit.Limiter {
@@ -55,7 +32,7 @@ func TestFixtureIsRead(t *testing.T) {
 	t.Parallel()
 	s := at(t)
 	c := s.Client(t)
-	load(t, c)
+	redistest.Load(t, c, "testdata/v0.redis")
 	for name, l := range map[string]*ratelimit.Limiter{
 		"fixed window":   must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerMinute(5), calm)),
 		"of ten seconds": must(t)(ratelimit.NewFixedWindow(c, ratelimit.Limit{Events: 5, Per: 10 * time.Second}, &ratelimit.Options{Timeout: -1, Name: "api"})),
@@ -80,7 +57,7 @@ func TestFixtureIsRead(t *testing.T) {
 func TestFixtureIsWhatIsWritten(t *testing.T) {
 	t.Parallel()
 	want, got := at(t), at(t)
-	load(t, want.Client(t))
+	redistest.Load(t, want.Client(t), "testdata/v0.redis")
 	c := got.Client(t)
 	counter := must(t)(ratelimit.NewSlidingCounter(c, ratelimit.PerMinute(5), calm))
 	got.Advance(t, -time.Minute)

@@ -26,8 +26,8 @@ type Options struct {
 	LimitFor func(ctx context.Context, id, rule string) (Limit, error)
 	// Timeout bounds one decision, whatever the client's own timeouts are. A *redis.Client with ContextTimeoutEnabled, which
 	// this is best used with, ends a call by itself. With any other client a decision runs in a goroutine; one that is given up
-	// is parked until the client gives it up too. While 64 are
-	// parked, or Redis has answered nothing for a while, OnFailure decides at once, and one call every 200 ms tries again.
+	// is parked until the client gives it up too. While 64 are parked, or Redis has answered nothing for a while, OnFailure
+	// decides at once, and one call every 200 ms tries again.
 	// Refund and Reset are not bounded by it. Defaults to 500 ms; negative: the client's, which can come to tens of seconds
 	// with its retries, most of all through an AutoPipeliner, which does not end a batch with a caller's context.
 	Timeout time.Duration

@@ -12,7 +12,7 @@ import (
 	"github.com/redispatterns/redispatterns/ratelimit"
 )
 
-func TestSlidingWindowWritesTheCoursesKey(t *testing.T) {
+func TestSlidingWindowWritesTheDocumentedKey(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t)

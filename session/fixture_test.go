@@ -1,47 +1,22 @@
 package session_test
 
 import (
-	"encoding/csv"
 	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns/internal/redistest"
 	"github.com/redispatterns/redispatterns/session"
 )
 
-// load runs a file of plain Redis commands, one a line, with quotes around an argument that needs them.
-func load(t *testing.T, c *redis.Client, path string) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		r := csv.NewReader(strings.NewReader(line))
-		r.Comma = ' '
-		words, err := r.Read()
-		require.NoError(t, err, line)
-		args := make([]any, len(words))
-		for i, word := range words {
-			args[i] = word
-		}
-		require.NoError(t, c.Do(ctx, args...).Err(), line)
-	}
-}
-
 func TestReadsWhatTheFirstVersionWrote(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t)
 		c := s.Client(t)
-		load(t, c, "testdata/v0.redis")
+		redistest.Load(t, c, "testdata/v0.redis")
 		store := newStore[user](t, c, nil)
 		for token, want := range map[string]user{
 			"SESSIONOFTANAKA22222.LOGIN2SECRET2OF2TANAKA2222": {42, "tanaka", "admin"},
@@ -70,7 +45,7 @@ func TestReadsTheGraceThatTheFirstVersionWrote(t *testing.T) {
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t)
 		c := s.Client(t)
-		load(t, c, "testdata/v0.redis")
+		redistest.Load(t, c, "testdata/v0.redis")
 		store := newStore[user](t, c, &session.Options{Grace: time.Minute})
 		for _, secret := range []string{"PREVIOUSSECRETPREVIOUSSECR", "ROTATEDSECRETROTATEDSECRET"} {
 			sess, err := store.Load(ctx, "SESSIONOFROTATION222."+secret)
@@ -93,7 +68,7 @@ func TestReadsTheIndexThatTheFirstVersionWrote(t *testing.T) {
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t)
 		c := s.Client(t)
-		load(t, c, "testdata/v0.redis")
+		redistest.Load(t, c, "testdata/v0.redis")
 		const lifetime = 100 * 365 * 24 * time.Hour // as long as the fixture's: entries older than that go at a login
 		store := newStore[user](t, c, &session.Options{UserField: "user_id", Lifetime: lifetime})
 		list, err := store.List(ctx, "42")
@@ -116,7 +91,7 @@ func TestWritesWhatTheFirstVersionWrote(t *testing.T) {
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t)
 		c := s.Client(t)
-		load(t, c, "testdata/v0.redis")
+		redistest.Load(t, c, "testdata/v0.redis")
 		want := c.HGetAll(ctx, "session:SESSIONOFTANAKA22222").Val()
 		sess := create(t, newStore[user](t, c, nil), tanaka)
 		got := c.HGetAll(ctx, "session:"+sess.ID).Val()

@@ -1,3 +1,0 @@
-package ratelimit
-
-var SetHeaders = setHeaders
