@@ -38,6 +38,13 @@ const (
 func TestACrowdIsCheap(t *testing.T) {
 	s, _ := redistest.Own(t)
 	c, ctx := s.Client(t), context.Background()
+	// A script that is not loaded costs each of a crowd a trip more, since all have asked before the first has loaded it.
+	warm := newLocker(t, c, nil)
+	lease := mustLock(t, warm.Mutex("warm"))
+	got := waiting(t, c, warm.Mutex("warm"), "warm", 1)
+	require.NoError(t, lease.Release(ctx))
+	require.NoError(t, (<-got).Release(ctx))
+	require.NoError(t, warm.Close())
 	for _, kind := range []struct {
 		name                                         string
 		names                                        int
