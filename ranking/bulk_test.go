@@ -197,7 +197,7 @@ func TestIncrementOnce(t *testing.T) {
 		_, err := b.IncrementOnce(background, "alice", 5, "")
 		require.ErrorContains(t, err, "the operation is empty")
 		p := s.Proxy(t)
-		through := newBoardNamed(t, lossy(t, p), name, &ranking.Options{OnceFor: time.Second})
+		through := newBoardNamed(t, p.Client(t), name, &ranking.Options{OnceFor: time.Second})
 		for how, lose := range lost {
 			before := s.Now(t)
 			_, err = b.IncrementOnce(background, "alice", 1, how+"0") // loads the script
@@ -331,7 +331,7 @@ func TestMergeLostReply(t *testing.T) {
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		p := s.Proxy(t)
 		tag := "{" + redistest.ID() + "}"
-		direct, a, b := newBoardNamed(t, s.Client(t), tag+"a", nil), newBoardNamed(t, lossy(t, p), tag+"a", nil), newBoardNamed(t, lossy(t, p), tag+"b", nil)
+		direct, a, b := newBoardNamed(t, s.Client(t), tag+"a", nil), newBoardNamed(t, p.Client(t), tag+"a", nil), newBoardNamed(t, p.Client(t), tag+"b", nil)
 		fill(t, direct, scored{"x", 1})
 		fill(t, b, scored{"x", 10})
 		require.NoError(t, direct.Merge(background, ranking.Max, b)) // loads the script

@@ -21,12 +21,6 @@ var lost = map[string]func(p *redistest.Proxy, n int, names ...string){
 	"closed":  (*redistest.Proxy).CloseAfter,
 }
 
-// lossy is a client through a proxy that takes no busy server for a lost reply.
-func lossy(t *testing.T, p *redistest.Proxy) *redis.Client {
-	t.Helper()
-	return p.Client(t, func(o *redis.Options) { o.ReadTimeout = 300 * time.Millisecond })
-}
-
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
@@ -34,7 +28,7 @@ func TestLostReplies(t *testing.T) {
 			t.Run(how, func(t *testing.T) {
 				t.Parallel()
 				p := s.Proxy(t)
-				b, direct := boardsOfOneName(t, lossy(t, p), s.Client(t), nil)
+				b, direct := boardsOfOneName(t, p.Client(t), s.Client(t), nil)
 				fill(t, direct, scored{"alice", 10}, scored{"bob", 20})
 				score := func(member string) float64 {
 					got, err := direct.Get(background, member)
@@ -99,7 +93,7 @@ func TestLostRepliesOfEveryKind(t *testing.T) {
 			t.Run(kind, func(t *testing.T) {
 				t.Parallel()
 				p := s.Proxy(t)
-				b, direct := boardsOfOneName(t, lossy(t, p), s.Client(t), opts)
+				b, direct := boardsOfOneName(t, p.Client(t), s.Client(t), opts)
 				for _, op := range of(kind) { // loads the scripts
 					fill(t, direct, scored{"alice", 10})
 					require.NoError(t, op.do(background, direct))
@@ -147,7 +141,7 @@ func TestLostRepliesThroughAnAutoPipeliner(t *testing.T) {
 			t.Run(face+" "+how, func(t *testing.T) {
 				t.Parallel()
 				p, name := s.Proxy(t), redistest.ID()
-				ap, err := open(lossy(t, p))
+				ap, err := open(p.Client(t))
 				require.NoError(t, err)
 				defer ap.Close()
 				b, direct := newBoardNamed(t, ap, name, nil), newBoardNamed(t, s.Client(t), name, nil)
@@ -192,7 +186,7 @@ func TestLostRequest(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		p := s.Proxy(t)
-		b, direct := boardsOfOneName(t, lossy(t, p), s.Client(t), nil)
+		b, direct := boardsOfOneName(t, p.Client(t), s.Client(t), nil)
 		fill(t, direct, scored{"alice", 10})
 		p.CloseBefore(1, "zincrby")
 		_, err := b.Increment(background, "alice", 5)

@@ -173,7 +173,7 @@ func TestShardedFailures(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		p, name := s.Proxy(t), redistest.ID()
-		through, direct := newSharded(t, lossy(t, p), name, 4, nil), newSharded(t, s.Client(t), name, 4, nil)
+		through, direct := newSharded(t, p.Client(t), name, 4, nil), newSharded(t, s.Client(t), name, 4, nil)
 		fill(t, through, scored{"alice", 1}, scored{"bob", 2})
 		p.DropReplies(1, "zadd")
 		u, err := through.Set(background, "alice", 5)

@@ -273,7 +273,7 @@ func TestWindowsLostReply(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		p, name, now := s.Proxy(t), redistest.ID(), steady(t, s)
-		w, direct := newWindows(t, lossy(t, p), name, everyWindow, nil), newWindows(t, s.Client(t), name, everyWindow, nil)
+		w, direct := newWindows(t, p.Client(t), name, everyWindow, nil), newWindows(t, s.Client(t), name, everyWindow, nil)
 		_, err := direct.Set(background, now, "alice", 1) // loads the script
 		require.NoError(t, err)
 		for _, lose := range lost {

@@ -53,7 +53,7 @@ func TestSlidingWindowCountsARepeatedRequestOnce(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		p := s.Proxy(t)
-		l := must(t)(ratelimit.NewSlidingWindow(p.Client(t, func(o *redis.Options) { o.MaxRetries, o.ReadTimeout = 10, 300*time.Millisecond }), ratelimit.PerDay(5), calm))
+		l := must(t)(ratelimit.NewSlidingWindow(p.Client(t), ratelimit.PerDay(5), calm))
 		id := redistest.ID()
 		take(t, l, id, 1)
 		p.DropReplies(2, "evalsha")

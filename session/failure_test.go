@@ -23,8 +23,8 @@ func TestLostReplies(t *testing.T) {
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t) // it counts keys
 		p, direct := s.Proxy(t), s.Client(t)
-		store := newStore[user](t, p.Client(t, patient), nil)
-		everyUse := newStore[user](t, p.Client(t, patient), &session.Options{TouchEvery: -1})
+		store := newStore[user](t, p.Client(t), nil)
+		everyUse := newStore[user](t, p.Client(t), &session.Options{TouchEvery: -1})
 		create(t, store, tanaka) // the scripts are there from now on
 		for name, lose := range map[string]func(int, ...string){"reply dropped": p.DropReplies, "connection closed": p.CloseAfter} {
 			before := keys(t, direct)
@@ -65,9 +65,6 @@ func TestLostReplies(t *testing.T) {
 		}
 	})
 }
-
-// patient is for a machine that is busy: go-redis does not repeat a dial whose handshake timed out.
-func patient(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 600*time.Millisecond, 10 }
 
 // keys counts the sessions in the test's database.
 func keys(t *testing.T, c *redis.Client) int {
@@ -418,7 +415,7 @@ func TestCreateThatComesLate(t *testing.T) {
 	create(t, direct, tanaka) // the script is there from now on
 	var late []byte
 	c := s.Client(t, func(o *redis.Options) {
-		patient(o)
+		o.ReadTimeout = 600 * time.Millisecond // of a reply that is not to come
 		o.PoolSize = 1 // so that one goroutine at a time looks at late
 		o.Dialer = func(context.Context, string, string) (net.Conn, error) {
 			conn, err := net.Dial("tcp", p.Addr)

@@ -379,7 +379,7 @@ func TestIndexWithLostReplies(t *testing.T) {
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t)
 		p, c := s.Proxy(t), s.Client(t)
-		direct, store := newStore[user](t, c, &indexed), newStore[user](t, p.Client(t, patient), &indexed)
+		direct, store := newStore[user](t, c, &indexed), newStore[user](t, p.Client(t), &indexed)
 		for _, lose := range []func(int, ...string){p.DropReplies, p.CloseAfter} {
 			lose(1)
 			a := create(t, store, tanaka)

@@ -151,7 +151,7 @@ func TestRotateWithLostReplies(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		p := s.Proxy(t)
-		direct, store := newStore[user](t, s.Client(t), nil), newStore[user](t, p.Client(t, patient), nil)
+		direct, store := newStore[user](t, s.Client(t), nil), newStore[user](t, p.Client(t), nil)
 		sess := create(t, direct, tanaka)
 		require.NoError(t, store.Rotate(ctx, sess)) // the script is there now
 		for name, lose := range map[string]func(int, ...string){
@@ -180,7 +180,7 @@ func TestRotateWhoseContextEnds(t *testing.T) {
 		require.NoError(t, direct.Rotate(ctx, sess)) // the script is there now
 		for name, lose := range map[string]func(int, ...string){"after": p.CloseAfter, "before": p.CloseBefore} {
 			ending, cancel := context.WithCancel(ctx)
-			c := p.Client(t, patient)
+			c := p.Client(t)
 			c.AddHook(afterScript(cancel))
 			lose(1, "evalsha")
 			old := sess.Token()

@@ -116,7 +116,7 @@ func TestUpdateWithLostReplies(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		p := s.Proxy(t)
-		direct, store := newStore[user](t, s.Client(t), nil), newStore[user](t, p.Client(t, patient), nil)
+		direct, store := newStore[user](t, s.Client(t), nil), newStore[user](t, p.Client(t), nil)
 		sess := create(t, direct, tanaka)
 		require.NoError(t, store.Update(ctx, sess, increment)) // the script is there now
 		want := sess.Data.UserID
@@ -141,7 +141,7 @@ func TestUpdateOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		p := s.Proxy(t)
-		c := p.Client(t, patient)
+		c := p.Client(t)
 		direct, store := newStore[user](t, s.Client(t), nil), newStore[user](t, c, nil)
 		sess := create(t, direct, tanaka)
 		require.NoError(t, store.Update(ctx, sess, increment))
@@ -182,7 +182,7 @@ func TestManyUpdatesOverABadNetwork(t *testing.T) {
 		var mu sync.Mutex
 		var done, unknown int64
 		for range 8 {
-			store := newStore[user](t, p.Client(t, patient), nil)
+			store := newStore[user](t, p.Client(t), nil)
 			all.Go(func() {
 				for range 5 {
 					p.CloseAfter(1, "evalsha")
