@@ -416,7 +416,7 @@ func TestCreateThatComesLate(t *testing.T) {
 	var late []byte
 	c := s.Client(t, func(o *redis.Options) {
 		o.ReadTimeout = 600 * time.Millisecond // of a reply that is not to come
-		o.PoolSize = 1 // so that one goroutine at a time looks at late
+		o.PoolSize = 1                         // so that one goroutine at a time looks at late
 		o.Dialer = func(context.Context, string, string) (net.Conn, error) {
 			conn, err := net.Dial("tcp", p.Addr)
 			return holding{conn, &late}, err
