@@ -53,8 +53,8 @@ type window struct {
 	per        time.Duration
 	start, end int64 // milliseconds
 	label      string
-	startArg   any // start and end, boxed once
-	endArg     any
+	endArg     any // end and length, boxed once
+	lengthArg  any
 }
 
 const (
@@ -68,7 +68,7 @@ func (f *fixedWindow) most(_ int, limit Limit) int64 { return limit.Events }
 
 func (f *fixedWindow) take(ctx context.Context, id string, limits []Limit, n int64) (result Result, err error) {
 	limit := limits[0]
-	err = f.inWindow(limit.Per, func(w *window, begin any) (other int64, err error) {
+	err = f.inWindow(limit.Per, func(w *window, length any) (other int64, err error) {
 		key, sent := f.prefix+id+w.label, f.clock.elapsed()
 		if n > 0 && f.full.has(key) {
 			if denied, ok, err := f.stillFull(ctx, key, n, limit, w); ok || err != nil {
@@ -76,7 +76,7 @@ func (f *fixedWindow) take(ctx context.Context, id string, limits []Limit, n int
 				return 0, err
 			}
 		}
-		verdict, used, now, err := f.count(ctx, key, n, limit, w, begin)
+		verdict, used, now, err := f.count(ctx, key, n, limit, w, length)
 		if err != nil {
 			return 0, keyed(key, err)
 		}
@@ -111,22 +111,22 @@ const (
 
 // count runs the script. An integer in reply is cheaper than a table and says all there is to say of a denied cost of 1:
 // nothing remains. now is 0 where the script did not ask for the time.
-func (f *fixedWindow) count(ctx context.Context, key string, n int64, limit Limit, w *window, begin any) (verdict, used, now int64, err error) {
+func (f *fixedWindow) count(ctx context.Context, key string, n int64, limit Limit, w *window, length any) (verdict, used, now int64, err error) {
 	events := f.limit.of(limit).events
 	if n != 1 || f.clock.stale() {
-		reply, err := sent(fixedWindowScript, fixedWindowOnce, n).Ints(ctx, f.client, 3, []string{key}, n, events, begin, w.endArg, 1)
+		reply, err := sent(fixedWindowScript, fixedWindowOnce, n).Ints(ctx, f.client, 3, []string{key}, events, w.endArg, length, n)
 		if err != nil {
 			return 0, 0, 0, err
 		}
 		return reply[0], reply[1], reply[2], nil
 	}
-	reply, err := fixedWindowOnce.Int(ctx, f.client, []string{key}, n, events, begin, w.endArg, 0)
+	reply, err := fixedWindowOnce.Int(ctx, f.client, []string{key}, events, w.endArg, length)
 	switch {
 	case err != nil:
 		return 0, 0, 0, err
 	case reply > 0:
 		return counted, reply, 0, nil
-	case w.holds(-reply) || begin != w.startArg && -reply < w.start*1000:
+	case w.holds(-reply) || length != w.lengthArg && -reply < w.start*1000:
 		return tooMuch, limit.Events, -reply, nil
 	}
 	return otherWindow, 0, -reply, nil
@@ -156,10 +156,10 @@ func (f *fixedWindow) reset(ctx context.Context, id string, limits []Limit) erro
 	if limits[0] == Unlimited {
 		return nil
 	}
-	return f.inWindow(limits[0].Per, func(w *window, begin any) (other int64, err error) {
+	return f.inWindow(limits[0].Per, func(w *window, length any) (other int64, err error) {
 		key, sent := f.prefix+id+w.label, f.clock.elapsed()
 		f.full.drop(key)
-		now, err := fixedResetScript.Int(ctx, f.client, []string{key}, begin, w.endArg)
+		now, err := fixedResetScript.Int(ctx, f.client, []string{key}, w.endArg, length)
 		if err != nil {
 			return 0, keyed(key, err)
 		}
@@ -176,16 +176,16 @@ func (w *window) holds(now int64) bool { return now >= w.start*1000 && now < w.e
 // inWindow asks in the window of now, as far as the clock knows, and then in that of the time which the server answers, if
 // that is another. On a cluster the windows of one id lie on nodes whose clocks differ, so it never goes back behind a window
 // that some node has reported; else it would be sent to and fro for as long as the clocks are apart.
-func (f *fixedWindow) inWindow(per time.Duration, ask func(w *window, begin any) (other int64, err error)) error {
+func (f *fixedWindow) inWindow(per time.Duration, ask func(w *window, length any) (other int64, err error)) error {
 	now := f.clock.now()
 	var reported int64
 	for try := 1; try <= lastTry; try++ {
 		w := f.window(per, now)
-		begin := w.startArg
+		length := w.lengthArg
 		if try >= forcedTry {
-			begin = 0
+			length = w.endArg
 		}
-		other, err := ask(w, begin)
+		other, err := ask(w, length)
 		if other == 0 || err != nil {
 			return err
 		}
@@ -204,7 +204,7 @@ func (f *fixedWindow) window(per time.Duration, now int64) *window {
 	start := now / 1000 / ms * ms
 	w := f.last.Load()
 	if w == nil || w.start != start || w.per != per {
-		w = &window{per: per, start: start, end: start + ms, label: ":" + label(start, per), startArg: start, endArg: start + ms}
+		w = &window{per: per, start: start, end: start + ms, label: ":" + label(start, per), endArg: start + ms, lengthArg: ms}
 		f.last.Store(w)
 	}
 	return w

@@ -79,11 +79,12 @@ func TestSaveOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		p := s.Proxy(t)
+		hasty := p.Client(t, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 100*time.Millisecond, 1 })
 		store := newStore[user](t, p.Client(t), nil)
 		sess := create(t, newStore[user](t, s.Client(t), nil), tanaka)
 		sess.Data.Role = "member"
 		p.DropReplies(1000)
-		err := store.Save(ctx, sess)
+		err := newStore[user](t, hasty, nil).Save(ctx, sess)
 		require.Error(t, err)
 		require.NotErrorIs(t, err, session.ErrNotFound)
 		p.DropReplies(0)
