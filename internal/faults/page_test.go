@@ -76,12 +76,12 @@ func page() string {
 	}
 	for _, f := range table {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", title(f.name), f.story)
-		b.WriteString("| pattern | what the caller sees | what can be lost | for how long |\n|---|---|---|---|\n")
+		b.WriteString("| pattern | what the caller sees | what can be lost | for how long | test |\n|---|---|---|---|---|\n")
 		for _, pattern := range patterns {
 			cell := f.cells[pattern]
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", pattern, cell.sees, cell.lost, cell.long)
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | `%s/%s` |\n", pattern, cell.sees, cell.lost, cell.long, goName(f.name), pattern)
 		}
-		fmt.Fprintf(&b, "\nTest: `go test ./internal/faults -run '%s'`, with a row's pattern behind a further `/`.\n", testName(f.name))
+		fmt.Fprintf(&b, "\nAll of them: `go test ./internal/faults -run '%s'`.\n", testName(f.name))
 	}
 	return b.String()
 }
@@ -102,8 +102,11 @@ func anchor(name string) string {
 	}, strings.ToLower(name))
 }
 
+// goName is the fault's test as go test names it, above its patterns.
+func goName(name string) string { return "TestGuarantees/" + strings.ReplaceAll(name, " ", "_") }
+
 // testName is what runs a fault's rows, and no other's.
 func testName(name string) string {
-	quoted := strings.NewReplacer("(", `\(`, ")", `\)`, "'", ".").Replace(strings.ReplaceAll(name, " ", "_"))
-	return "TestGuarantees/^" + quoted + "$"
+	quoted := strings.NewReplacer("(", `\(`, ")", `\)`, "'", ".").Replace(goName(name))
+	return strings.Replace(quoted, "/", "/^", 1) + "$"
 }
