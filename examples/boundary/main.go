@@ -66,18 +66,19 @@ type request struct {
 // burst sends the same requests to each of three limiters, and says how late the latest of them was.
 func burst(ctx context.Context, client *redis.Client) (lanes []*lane, late time.Duration, err error) {
 	user := fmt.Sprintf("boundary-%d", time.Now().UnixNano())
+	patient := &ratelimit.Options{Timeout: -1} // what comes late is seen, and the burst repeated
 	for _, algorithm := range []struct {
 		name string
 		make func() (*ratelimit.Limiter, error)
 	}{
 		{"NewFixedWindow", func() (*ratelimit.Limiter, error) {
-			return ratelimit.NewFixedWindow(client, ratelimit.PerSecond(limit), nil)
+			return ratelimit.NewFixedWindow(client, ratelimit.PerSecond(limit), patient)
 		}},
 		{"NewSlidingWindow", func() (*ratelimit.Limiter, error) {
-			return ratelimit.NewSlidingWindow(client, ratelimit.PerSecond(limit), nil)
+			return ratelimit.NewSlidingWindow(client, ratelimit.PerSecond(limit), patient)
 		}},
 		{"NewTokenBucket", func() (*ratelimit.Limiter, error) {
-			return ratelimit.NewTokenBucket(client, ratelimit.PerSecond(limit), nil)
+			return ratelimit.NewTokenBucket(client, ratelimit.PerSecond(limit), patient)
 		}},
 	} {
 		limiter, err := algorithm.make()

@@ -24,6 +24,9 @@ func TestOverTheLimit(t *testing.T) {
 			allowed, denied := 0, apptest.Answer{}
 			for range 30 {
 				got := apptest.Call(t, "GET", url+path+user, "")
+				if got.Status == http.StatusServiceUnavailable {
+					continue // a busy machine's Redis did not answer in time
+				}
 				if got.Status != http.StatusOK {
 					denied = got
 					break

@@ -81,7 +81,7 @@ func (c *calls) did(method string, err error) {
 // the first refusal ends it.
 func (c *calls) until(condition func() bool) {
 	for !condition() && len(c.as.refused()) == 0 && c.ctx.Err() == nil {
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // the log is long
 	}
 }
 
@@ -142,6 +142,10 @@ func (as login) may(t *testing.T, rules []string) {
 	for _, rule := range rules {
 		args = append(args, rule)
 	}
+	const identity = "client|setinfo" // of the handshake, since Redis 7.2
+	if known, err := as.admin.Do(ctx, "command", "info", identity).Slice(); err == nil && known[0] != nil {
+		args = append(args, "+"+identity)
+	}
 	require.NoError(t, as.admin.Do(ctx, args...).Err())
 }
 
@@ -179,6 +183,7 @@ func TestEachLineIsEnoughAndNoMore(t *testing.T) {
 	}
 	var runs []*reduced
 	var wg sync.WaitGroup
+	atOnce := make(chan struct{}, 8)
 	for name, run := range packages {
 		for _, rule := range rules[name] {
 			r := &reduced{name: name, rule: rule, as: user(t, admin, without(rules[name], rule))}
@@ -187,7 +192,11 @@ func TestEachLineIsEnoughAndNoMore(t *testing.T) {
 			if rule == "+eval" {
 				continue // missed only where nobody has loaded the scripts
 			}
-			wg.Go(func() { _, r.err = try(run, r.as, c, rule == "+ping" || rule == "+unsubscribe") })
+			wg.Go(func() {
+				atOnce <- struct{}{}
+				defer func() { <-atOnce }()
+				_, r.err = try(run, r.as, c, rule == "+ping" || rule == "+unsubscribe")
+			})
 		}
 	}
 	for name, run := range packages {
@@ -205,7 +214,7 @@ func TestEachLineIsEnoughAndNoMore(t *testing.T) {
 				require.ErrorContains(t, client(u).Process(ctx, forbidden), "NOPERM", "%v", forbidden.Args())
 			}
 			hidden := redis.NewCmd(ctx, "eval", "return redis.call('ZADD', 'other', 1, 'm')", 0)
-			require.ErrorContains(t, client(u).Process(ctx, hidden), "can't access at least one of the keys")
+			require.Regexp(t, "can't access at least one of the keys|No permissions to access a key", client(u).Process(ctx, hidden))
 		})
 	}
 	wg.Wait()

@@ -15,13 +15,16 @@ import (
 	"github.com/redispatterns/redispatterns/lock"
 )
 
+// term is the TTL of locks here, so long that a machine busy with all these runs loses none, and short since some of those that lack a right wait for its end.
+const term = 4 * time.Second
+
 func locks(c *calls, client redispatterns.Client) {
-	l, err := lock.New(client, &lock.Options{TTL: 2 * time.Second})
+	l, err := lock.New(client, &lock.Options{TTL: term})
 	c.did("New", err)
 	defer func() { _ = l.Close() }()
 	for _, name := range []string{redistest.ID(), redistest.ID() + "{tag}"} {
-		useMutex(c, l.Mutex(name).WithTTL(time.Second), name)
-		useShared(c, l.RWMutex(name).WithTTL(time.Second), l.Semaphore(name+"s", 1).WithTTL(time.Second), name)
+		useMutex(c, l.Mutex(name).WithTTL(term), name)
+		useShared(c, l.RWMutex(name).WithTTL(term), l.Semaphore(name+"s", 1).WithTTL(term), name)
 	}
 	if c.long {
 		waitForTwo(c, l)

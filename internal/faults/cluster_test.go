@@ -170,14 +170,14 @@ var clusterMigration = fault{
 			lost: "Nothing. A `Release` that failed may be called again.",
 			long: "Until the slot has moved.",
 			check: func(c *check) {
-				l, name := c.locker(nil), c.name()
+				l, name := c.locker(&lock.Options{TTL: longLease}), c.name()
 				held, others := c.hold(l, name), c.acquisitions(l)
 				given := c.holdLong()
 				delete(others, "RLock") // readers and permits have no fence, so what they meet depends on their queue
 				delete(others, "Acquire")
 				c.strike()
 				c.refused(others, redis.IsTryAgainError, notTaken...)
-				until := time.Now().Add(lease)
+				until := time.Now().Add(longLease)
 				c.eventually(func() bool { return held.Until().After(until) }, "it is renewed beyond its TTL")
 				err := given.Release(c)
 				require.True(c, redis.IsTryAgainError(err), "%v", err)

@@ -15,11 +15,15 @@ import (
 // notTaken are the answers that a broken Redis must not be taken for.
 var notTaken = []error{lock.ErrNotAcquired, lock.ErrLost, lock.ErrNotReplicated, lock.ErrNoQuorum, lock.ErrClosed}
 
-// lease is the TTL of the leases here: short, so that a lease that is lost is soon over.
-const lease = 1500 * time.Millisecond
+// lease is the TTL of the leases here: short, so that a lease that is lost is soon over. Those that must outlive a fault have
+// a longLease.
+const (
+	lease     = 1500 * time.Millisecond
+	longLease = 4 * lease
+)
 
 // soon is how late a timer may be on a busy machine.
-const soon = 2 * time.Second
+const soon = 10 * time.Second
 
 func (c *check) locker(opts *lock.Options) *lock.Locker {
 	if opts == nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns/internal/redistest"
+	"github.com/redispatterns/redispatterns/lock"
 	"github.com/redispatterns/redispatterns/ranking"
 	"github.com/redispatterns/redispatterns/ratelimit"
 	"github.com/redispatterns/redispatterns/session"
@@ -390,12 +391,12 @@ var outOfMemory = fault{
 			lost: "Nothing.",
 			long: "Until there is memory.",
 			check: func(c *check) {
-				l := c.locker(nil)
+				l := c.locker(&lock.Options{TTL: longLease})
 				held, others, released := c.hold(l, c.name()), c.acquisitions(l), c.hold(l, c.name())
 				c.strike()
 				c.refused(others, redis.IsOOMError, notTaken...)
 				require.NoError(c, released.Release(c))
-				until := time.Now().Add(lease)
+				until := time.Now().Add(longLease)
 				c.eventually(func() bool { return held.Until().After(until) }, "it is renewed beyond its first TTL")
 				require.True(c, held.Held())
 				c.heal()
