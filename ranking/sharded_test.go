@@ -53,12 +53,12 @@ func TestShardedBadInput(t *testing.T) {
 	t.Parallel()
 	c := redistest.Mini(t).Client(t)
 	for reason, make := range map[string]func() (*ranking.Leaderboard, error){
-		"cannot be 0 shards": func() (*ranking.Leaderboard, error) { return ranking.NewSharded(c, "game", 0, nil) },
-		"cannot be 1025":     func() (*ranking.Leaderboard, error) { return ranking.NewSharded(c, "game", 1025, nil) },
-		"are Competition": func() (*ranking.Leaderboard, error) {
+		"shards is 0, must be from 1 to 1024": func() (*ranking.Leaderboard, error) { return ranking.NewSharded(c, "game", 0, nil) },
+		"shards is 1025, must be from 1 to":   func() (*ranking.Leaderboard, error) { return ranking.NewSharded(c, "game", 1025, nil) },
+		"Options.Ties is 1, must be Competition on a sharded board": func() (*ranking.Leaderboard, error) {
 			return ranking.NewSharded(c, "game", 4, &ranking.Options{Ties: ranking.Ordinal})
 		},
-		"no MaxSize": func() (*ranking.Leaderboard, error) {
+		"Options.MaxSize is 4, must be 0 on a sharded board": func() (*ranking.Leaderboard, error) {
 			return ranking.NewSharded(c, "game", 4, &ranking.Options{MaxSize: 4})
 		},
 		"has no {":                func() (*ranking.Leaderboard, error) { return ranking.NewSharded(c, "{game}", 4, nil) },

@@ -243,15 +243,15 @@ func TestWindowsBadInput(t *testing.T) {
 	c := redistest.Mini(t).Client(t)
 	for reason, windows := range map[string][]ranking.Window{
 		"no windows are given": nil,
-		"Period 9":             {{Period: 9}},
-		"one before it":        {{Period: ranking.Daily}, {Period: ranking.Daily, Keep: time.Hour}},
-		"Keep -1s":             {{Period: ranking.Daily, Keep: -time.Second}},
+		"window 0: Period is 9, must be one from Hourly to AllTime": {{Period: 9}},
+		"window 1: Period is 1, must not be that of another":        {{Period: ranking.Daily}, {Period: ranking.Daily, Keep: time.Hour}},
+		"window 0: Keep is -1s, must not be negative":               {{Period: ranking.Daily, Keep: -time.Second}},
 	} {
 		_, err := ranking.NewWindows(c, "game", windows, nil)
 		require.ErrorContains(t, err, reason)
 	}
 	_, err := ranking.NewWindows(c, "game", everyWindow, &ranking.Options{Ties: ranking.EarliestFirst})
-	require.ErrorContains(t, err, "needs Options.Earliest", "of all time")
+	require.ErrorContains(t, err, "Options.Earliest is nil, must be set", "of all time")
 	_, err = ranking.NewWindows(c, "a}b", everyWindow, nil)
 	require.ErrorContains(t, err, "ranking: new windows")
 	n := redistest.Count(c)
