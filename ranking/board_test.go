@@ -209,7 +209,11 @@ func TestBadInputSendsNothing(t *testing.T) {
 		{"", "the name is empty", nil},
 		{"a}b", "has a } but no {tag}", nil},
 		{"game~d", "ends like a companion key", nil},
-		{"game", "Options.Order is 7", &ranking.Options{Order: 7}},
+		{"game", "Options.Order is 7, must be Descending or Ascending", &ranking.Options{Order: 7}},
+		{"game", "Options.Ties is 9, must be one of the rules from Ordinal to EarliestFirst", &ranking.Options{Ties: 9}},
+		{"game", "Options.MaxSize is -1, must not be negative", &ranking.Options{MaxSize: -1}},
+		{"game", "Options.TTL is 1µs, must be at least 1ms", &ranking.Options{TTL: time.Microsecond}},
+		{"game", "Options.OnceFor is 1ms, must be at least 1s", &ranking.Options{OnceFor: time.Millisecond}},
 	} {
 		_, err := ranking.New(c, bad.name, bad.opts)
 		require.ErrorContains(t, err, bad.reason)

@@ -20,8 +20,9 @@
 // # Scores
 //
 // Scores are float64, stored and read back bit for bit; a negative zero is stored as 0. NaN and infinities are [ErrScore],
-// and so is an Increment whose sum would be infinite, unless another program made the score so. Sums of fractions drift as
-// float64 does (0.1 + 0.2 is not 0.3): count in integers, such as cents, where that matters. Integers are exact up to 2^53.
+// and so is an Increment whose sum would be infinite, unless another program made the score so. An infinity that another
+// program stored is read as it is, and ranks first or last. Sums of fractions drift as float64 does (0.1 + 0.2 is not 0.3): count
+// in integers, such as cents, where that matters. Integers are exact up to 2^53.
 //
 // # Failure
 //

@@ -53,15 +53,8 @@ func newBoard(client redispatterns.Client, name string, opts *Options) (*Leaderb
 	if name == "" {
 		return nil, errors.New("the name is empty")
 	}
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	if o.Earliest != nil {
-		e := *o.Earliest
-		o.Earliest = &e
-	}
-	if err := o.complete(); err != nil {
+	o, err := opts.withDefaults()
+	if err != nil {
 		return nil, err
 	}
 	b := &Leaderboard{client: client, key: o.Prefix + name, options: o, settings: o.settings()}

@@ -21,44 +21,71 @@ const (
 	Ascending               // the lowest score is first, as with lap times
 )
 
-// Options of a Leaderboard; nil and zero fields mean the defaults. Every process that uses a board gives the same.
+// Options of a Leaderboard; nil and zero fields mean the defaults. Every process that writes to a board gives the same.
 type Options struct {
-	Prefix   string        // before the name. Defaults to "ranking:".
-	Order    Order         // Defaults to Descending.
-	Ties     Ties          // how equal scores rank. Defaults to Ordinal.
-	Integers bool          // scores are integers that stay exact, of a magnitude up to 2^53 - 1; anything else is ErrScore
-	Earliest *Earliest     // of Ties EarliestFirst, which needs it
-	MaxSize  int64         // only this many of the best stay; a member below the cut loses its score. Defaults to all.
-	TTL      time.Duration // the board disappears this long after the last score was written. Defaults to never; at least 1ms.
-	OnceFor  time.Duration // how long IncrementOnce remembers an operation, at least. Defaults to 24h; at least 1s.
+	// Prefix stands before the name in every key. Defaults to "ranking:".
+	Prefix string
+
+	// Order says which end of the scores is the first rank. Defaults to Descending.
+	Order Order
+
+	// Ties says how equal scores rank. Defaults to Ordinal, and to Competition on a sharded board, which has no other.
+	Ties Ties
+
+	// Integers makes every score an integer that stays exact, of a magnitude up to 2^53 - 1: anything else is ErrScore, and so
+	// is an increment beyond that. Defaults to false: any finite float64.
+	Integers bool
+
+	// Earliest is the room for the time beside each score. Ties EarliestFirst needs it, but in Windows without AllTime, and
+	// nothing else may have it.
+	Earliest *Earliest
+
+	// MaxSize is how many of the best stay: a member below the cut loses its score. A sharded board has none. Defaults to 0,
+	// all; it must not be negative.
+	MaxSize int64
+
+	// TTL is how long after the last score was written the board disappears, in whole milliseconds. In Windows it is AllTime's.
+	// Defaults to 0, never; at least 1 ms.
+	TTL time.Duration
+
+	// OnceFor is how long IncrementOnce remembers an operation at least; twice that at most. Defaults to 24 hours; at least 1 s.
+	OnceFor time.Duration
 }
 
-// complete fills in the defaults and refuses what makes no sense.
-func (o *Options) complete() error {
-	if o.Prefix == "" {
-		o.Prefix = defaultPrefix
+// withDefaults is a copy of o, which may be nil, with its zero fields filled, or what is wrong with it.
+func (o *Options) withDefaults() (Options, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
 	}
-	if o.Ties == DefaultTies {
-		o.Ties = Ordinal
+	if opts.Earliest != nil {
+		e := *opts.Earliest
+		opts.Earliest = &e
 	}
-	if o.OnceFor == 0 {
-		o.OnceFor = defaultOnceFor
+	if opts.Prefix == "" {
+		opts.Prefix = defaultPrefix
+	}
+	if opts.Ties == DefaultTies {
+		opts.Ties = Ordinal
+	}
+	if opts.OnceFor == 0 {
+		opts.OnceFor = defaultOnceFor
 	}
 	switch {
-	case o.Order > Ascending:
-		return fmt.Errorf("Options.Order is %d, which is no order", o.Order)
-	case o.Ties > EarliestFirst:
-		return fmt.Errorf("Options.Ties is %d, which is no rule", o.Ties)
-	case o.MaxSize < 0:
-		return fmt.Errorf("Options.MaxSize is %d, below 0", o.MaxSize)
-	case o.TTL != 0 && o.TTL < time.Millisecond:
-		return fmt.Errorf("Options.TTL is %v, below 1ms", o.TTL)
-	case o.OnceFor < time.Second:
-		return fmt.Errorf("Options.OnceFor is %v, below 1s", o.OnceFor)
-	case o.Earliest != nil && o.Ties != EarliestFirst:
-		return errors.New("Options.Earliest is of Ties EarliestFirst alone")
+	case opts.Order > Ascending:
+		return opts, fmt.Errorf("Options.Order is %d, must be Descending or Ascending", opts.Order)
+	case opts.Ties > EarliestFirst:
+		return opts, fmt.Errorf("Options.Ties is %d, must be one of the rules from Ordinal to EarliestFirst", opts.Ties)
+	case opts.MaxSize < 0:
+		return opts, fmt.Errorf("Options.MaxSize is %d, must not be negative", opts.MaxSize)
+	case opts.TTL != 0 && opts.TTL < time.Millisecond:
+		return opts, fmt.Errorf("Options.TTL is %v, must be at least 1ms", opts.TTL)
+	case opts.OnceFor < time.Second:
+		return opts, fmt.Errorf("Options.OnceFor is %v, must be at least 1s", opts.OnceFor)
+	case opts.Earliest != nil && opts.Ties != EarliestFirst:
+		return opts, errors.New("Options.Earliest is set, must be nil without Ties EarliestFirst")
 	}
-	return nil
+	return opts, nil
 }
 
 // settings is what the scripts take of the options, boxed once.

@@ -1,6 +1,7 @@
 package ranking
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -100,7 +101,7 @@ func (b *Leaderboard) getMany(ctx context.Context, members []string) ([]Entry, e
 	if b.options.Order == Descending {
 		slices.Reverse(entries) // names descend among equals
 	}
-	slices.SortStableFunc(entries, func(x, y Entry) int { return int(max(-1, min(1, x.Rank-y.Rank))) })
+	slices.SortStableFunc(entries, func(x, y Entry) int { return cmp.Compare(x.Rank, y.Rank) })
 	return entries, nil
 }
 

@@ -64,11 +64,11 @@ func newSharded(client redispatterns.Client, name string, shards int, opts *Opti
 	case err != nil:
 		return nil, err
 	case shards < 1 || shards > maxShards:
-		return nil, fmt.Errorf("there cannot be %d shards, but from 1 to %d", shards, maxShards)
+		return nil, fmt.Errorf("shards is %d, must be from 1 to %d", shards, maxShards)
 	case o.Ties != Competition:
-		return nil, errors.New("the Ties of a sharded board are Competition")
+		return nil, fmt.Errorf("Options.Ties is %d, must be Competition on a sharded board", o.Ties)
 	case o.MaxSize != 0:
-		return nil, errors.New("a sharded board has no MaxSize")
+		return nil, fmt.Errorf("Options.MaxSize is %d, must be 0 on a sharded board", o.MaxSize)
 	case strings.ContainsRune(b.key, '{'):
 		return nil, errors.New("the name of a sharded board has no {")
 	}

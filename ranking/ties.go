@@ -10,6 +10,9 @@ import (
 
 // Ties says how equal scores rank. Rows of equal rank are listed in Redis' own order: names descending on a descending
 // board, ascending on an ascending one.
+//
+// All writes to a board go by one rule. What Ordinal, Competition or Dense wrote can be read by Ordinal and Competition, of
+// the same Order; Dense and EarliestFirst read only what they wrote themselves.
 type Ties uint8
 
 const (
@@ -30,8 +33,12 @@ var tiesName = [...]string{Ordinal: "ordinal", Competition: "competition", Dense
 // The first write records it with the board, and a process that gives another is refused with ErrUnsupported. The time is
 // the server's, of the write; one outside of Since to Until is ErrWindowClosed.
 type Earliest struct {
-	Since, Until time.Time     // the beginning, and the end, which is not included
-	Resolution   time.Duration // members within one tick tie in Redis' order. Defaults to 1s; whole milliseconds.
+	// Since is the beginning, and Until the end, which is not included. Both must be set.
+	Since, Until time.Time
+
+	// Resolution is how long a tick is: members that reach a score within one tick tie in Redis' order. Defaults to 1 s; whole
+	// milliseconds.
+	Resolution time.Duration
 }
 
 // packing is an Earliest in numbers; zero where a board packs nothing.
@@ -42,23 +49,23 @@ type packing struct {
 
 func (e *Earliest) packing() (packing, error) {
 	if e == nil {
-		return packing{}, errors.New("Ties EarliestFirst needs Options.Earliest")
+		return packing{}, errors.New("Options.Earliest is nil, must be set with Ties EarliestFirst")
 	}
 	resolution := e.Resolution
 	if resolution == 0 {
 		resolution = time.Second
 	}
 	if resolution < time.Millisecond || resolution%time.Millisecond != 0 {
-		return packing{}, fmt.Errorf("Earliest.Resolution is %v, which is not whole milliseconds", resolution)
+		return packing{}, fmt.Errorf("Options.Earliest.Resolution is %v, must be whole milliseconds", resolution)
 	}
 	since, until := e.Since.UnixMilli(), e.Until.UnixMilli()
 	if e.Since.IsZero() || e.Until.IsZero() || until <= since {
-		return packing{}, errors.New("Earliest.Until is not after Earliest.Since")
+		return packing{}, fmt.Errorf("Options.Earliest.Until is %v, must be after Since, %v, and both must be set", e.Until, e.Since)
 	}
 	ticks := (until - since + resolution.Milliseconds() - 1) / resolution.Milliseconds()
 	p := packing{bits: bits.Len64(uint64(ticks - 1))}
 	if p.bits > 52 {
-		return packing{}, fmt.Errorf("Earliest has %d ticks, which leaves no room for a score", ticks)
+		return packing{}, fmt.Errorf("Options.Earliest has %d ticks, must have at most 2^52", ticks)
 	}
 	p.record = fmt.Sprintf("%d:%d:%d:%d", since, until, resolution.Milliseconds(), p.bits)
 	return p, nil

@@ -38,6 +38,33 @@ func TestNamedTies(t *testing.T) {
 	})
 }
 
+// A board that Dense writes is the same to the rules that have nothing beside it.
+func TestWhatDenseWroteIsReadByOthers(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		for _, order := range []ranking.Order{ranking.Descending, ranking.Ascending} {
+			c, name := s.Client(t), redistest.ID()
+			b := newBoardNamed(t, c, name, &ranking.Options{Order: order, Ties: ranking.Dense})
+			m := &model{order: order, scores: map[string]float64{}, reached: map[string]int{}}
+			for i := range 30 {
+				member, score := fmt.Sprint(i), float64(i/3)
+				fill(t, b, scored{member, score})
+				m.put(member, score)
+			}
+			for _, m.ties = range []ranking.Ties{ranking.Ordinal, ranking.Competition, ranking.Dense} {
+				checkAll(t, newBoardNamed(t, c, name, &ranking.Options{Order: order, Ties: m.ties}), m, false)
+			}
+			// The other way round there is nothing to rank by.
+			plain := redistest.ID()
+			fill(t, newBoardNamed(t, c, plain, &ranking.Options{Order: order}), scored{"a", 1})
+			for _, opts := range []*ranking.Options{{Order: order, Ties: ranking.Dense}, earliest(t, s, order)} {
+				_, err := newBoardNamed(t, c, plain, opts).Get(background, "a")
+				require.ErrorIs(t, err, ranking.ErrUnsupported)
+			}
+		}
+	})
+}
+
 // earliest is an EarliestFirst board whose room is around the server's time, with ticks of a millisecond.
 func earliest(t *testing.T, s *redistest.Server, order ranking.Order) *ranking.Options {
 	now := s.Now(t)
@@ -84,18 +111,15 @@ func TestEarliestIsChecked(t *testing.T) {
 	c := redistest.Mini(t).Client(t)
 	now := time.Now()
 	for reason, opts := range map[string]*ranking.Options{
-		"needs Options.Earliest":               {Ties: ranking.EarliestFirst},
-		"is of Ties EarliestFirst alone":       {Earliest: &ranking.Earliest{}},
-		"Until is not after":                   {Ties: ranking.EarliestFirst, Earliest: &ranking.Earliest{Since: now, Until: now}},
-		"Earliest.Until is not after Earliest": {Ties: ranking.EarliestFirst, Earliest: &ranking.Earliest{Until: now}},
-		"not whole milliseconds":               {Ties: ranking.EarliestFirst, Earliest: &ranking.Earliest{Since: now, Until: now.Add(time.Hour), Resolution: time.Microsecond}},
-		"leaves no room":                       {Ties: ranking.EarliestFirst, Earliest: &ranking.Earliest{Since: time.Unix(0, 0), Until: time.UnixMilli(1 << 53), Resolution: time.Millisecond}},
-		"Options.Ties is 9":                    {Ties: 9},
-		"Options.MaxSize is -1":                {MaxSize: -1},
-		"Options.TTL is 1µs":                   {TTL: time.Microsecond},
-		"Options.OnceFor is 1ms":               {OnceFor: time.Millisecond},
+		" is nil, must be set with Ties EarliestFirst":        {Ties: ranking.EarliestFirst},
+		" is set, must be nil without Ties EarliestFirst":     {Earliest: &ranking.Earliest{}},
+		fmt.Sprintf(".Until is %v, must be after Since", now): {Ties: ranking.EarliestFirst, Earliest: &ranking.Earliest{Since: now, Until: now}},
+		"and both must be set":                                {Ties: ranking.EarliestFirst, Earliest: &ranking.Earliest{Until: now}},
+		".Resolution is 1µs, must be whole milliseconds":      {Ties: ranking.EarliestFirst, Earliest: &ranking.Earliest{Since: now, Until: now.Add(time.Hour), Resolution: time.Microsecond}},
+		" has 9007199254740992 ticks, must have at most 2^52": {Ties: ranking.EarliestFirst, Earliest: &ranking.Earliest{Since: time.Unix(0, 0), Until: time.UnixMilli(1 << 53), Resolution: time.Millisecond}},
 	} {
 		_, err := ranking.New(c, "game", opts)
+		require.ErrorContains(t, err, `ranking: new "game": Options.Earliest`)
 		require.ErrorContains(t, err, reason)
 	}
 }

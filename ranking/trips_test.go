@@ -37,37 +37,56 @@ func TestRoundTrips(t *testing.T) {
 	})
 }
 
+// otherTrips are the round trips of docs/keys.md that are fixed and depend on more than the operation of a Leaderboard.
+var otherTrips = map[string]int{
+	"Windows.Set": 1, "Windows.Increment": 1, "Windows.Best": 1, "Windows.IncrementOnce": 1, "Windows.Remove": 2,
+	"Set, a process' first write to a sharded board": 2, "Set of a sharded board with a TTL": 2,
+}
+
 // The rows of docs/keys.md that depend on more than the operation.
 func TestRoundTripsOfOtherRows(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		c := s.Client(t)
 		n := redistest.Count(c)
-		trips := func(want int, what string, do func() error) {
+		counted := map[string]int{}
+		trips := func(what string, do func() error) {
 			t.Helper()
 			n.Reset()
 			require.NoError(t, do(), what)
-			require.Equal(t, want, n.Trips(), what)
+			counted[what] = n.Trips()
 		}
-		w := newWindows(t, c, redistest.ID(), everyWindow, nil)
-		require.NoError(t, w.Remove(background, "alice")) // the script is loaded
-		trips(2, "Windows.Remove", func() error { return w.Remove(background, "alice") })
+		w, now := newWindows(t, c, redistest.ID(), everyWindow, nil), s.Now(t)
+		for what, do := range map[string]func() error{
+			"Windows.Set":       func() error { _, err := w.Set(background, now, "alice", 1); return err },
+			"Windows.Increment": func() error { _, err := w.Increment(background, now, "alice", 1); return err },
+			"Windows.Best":      func() error { _, err := w.Best(background, now, "alice", 9); return err },
+			"Windows.IncrementOnce": func() error {
+				_, err := w.IncrementOnce(background, now, "alice", 1, redistest.ID())
+				return err
+			},
+			"Windows.Remove": func() error { return w.Remove(background, "alice") },
+		} {
+			require.NoError(t, do(), what) // the script is loaded
+			trips(what, do)
+		}
 
 		name := redistest.ID()
 		set := func(b *ranking.Leaderboard) func() error {
 			return func() error { _, err := b.Set(background, "alice", 1); return err }
 		}
-		trips(2, "Set, a process' first write to a sharded board", set(newSharded(t, c, name, 2, nil)))
+		trips("Set, a process' first write to a sharded board", set(newSharded(t, c, name, 2, nil)))
 		b := newSharded(t, c, name, 2, &ranking.Options{TTL: time.Hour})
 		require.NoError(t, set(b)())
-		trips(2, "Set of a sharded board with a TTL", set(b))
+		trips("Set of a sharded board with a TTL", set(b))
 		b = newSharded(t, c, redistest.ID(), 2, nil)
 		require.NoError(t, set(b)())
 		many := numbered(0, 3000, func(i int) float64 { return float64(i) }) // about 1500 on each shard
-		trips(5, "SetMany, one per 1000 members of each shard, and one", func() error {
-			_, err := b.SetMany(background, many...)
-			return err
-		})
+		n.Reset()
+		_, err := b.SetMany(background, many...)
+		require.NoError(t, err)
+		require.Equal(t, 5, n.Trips(), "SetMany, one per 1000 members of each shard, and one")
+		require.Equal(t, otherTrips, counted)
 	})
 }
 
@@ -80,7 +99,7 @@ func TestRoundTripsAreDocumented(t *testing.T) {
 	require.True(t, found)
 	text, _, _ = strings.Cut(text, "\n\n")
 	leading, fixed := regexp.MustCompile(`^\d+`), regexp.MustCompile(`^\d+(;|$)`)
-	plain, shards := map[string]string{}, map[string]string{}
+	plain, shards, cells := map[string]string{}, map[string]string{}, map[string]string{}
 	for row := range strings.Lines(text) {
 		columns := strings.Split(row, "|")
 		if len(columns) < 4 {
@@ -88,6 +107,8 @@ func TestRoundTripsAreDocumented(t *testing.T) {
 		}
 		for name := range strings.SplitSeq(columns[1], ",") {
 			name = strings.TrimSpace(name)
+			require.NotContains(t, plain, name)
+			cells[name] = strings.TrimSpace(columns[2]) + " | " + strings.TrimSpace(columns[3])
 			plain[name] = leading.FindString(strings.TrimSpace(columns[2]))
 			shards[name] = strings.TrimSuffix(fixed.FindString(strings.TrimSpace(columns[3])), ";")
 			if strings.TrimSpace(columns[3]) == "not there" {
@@ -106,6 +127,14 @@ func TestRoundTripsAreDocumented(t *testing.T) {
 			require.Equal(t, strconv.Itoa(trips), shards[op.name], "%s of a sharded board", op.name)
 		}
 	}
+	for what, trips := range otherTrips {
+		if strings.HasPrefix(what, "Windows.") {
+			require.Equal(t, strconv.Itoa(trips), plain[what], what)
+		}
+	}
+	set := shardedTrips["Set"]
+	require.Equal(t, fmt.Sprintf("1 | %d; with a TTL %d", set, otherTrips["Set of a sharded board with a TTL"]), cells["Set"])
+	require.Equal(t, fmt.Sprintf("+0 | +%d", otherTrips["Set, a process' first write to a sharded board"]-set), cells["first write of a process"])
 }
 
 // An AutoPipeliner merges the commands of many callers, but sends each caller's pipeline by itself. So there a board takes

@@ -25,9 +25,15 @@ const (
 
 // Window is a period that Windows keeps boards of.
 type Window struct {
-	Period   Period         // one Window per Period
-	Location *time.Location // whose midnight. Defaults to UTC.
-	Keep     time.Duration  // how long after its end a window is kept and takes late scores. Defaults to one more period.
+	// Period is how long the window is. Each Window has another.
+	Period Period
+
+	// Location is whose midnight the window begins at. Defaults to UTC.
+	Location *time.Location
+
+	// Keep is how long after its end a window is kept and takes late scores. Defaults to one more period; it must not be
+	// negative.
+	Keep time.Duration
 }
 
 // Windows is a board per hour, day, week or month, and one of all time: one call writes a score to all of them in one round
@@ -68,11 +74,11 @@ func newWindows(client redispatterns.Client, name string, windows []Window, opts
 		win := &w.windows[i]
 		switch {
 		case win.Period > AllTime:
-			return nil, fmt.Errorf("window %d has Period %d, which is none", i, win.Period)
+			return nil, fmt.Errorf("window %d: Period is %d, must be one from Hourly to AllTime", i, win.Period)
 		case slices.ContainsFunc(w.windows[:i], func(other Window) bool { return other.Period == win.Period }):
-			return nil, fmt.Errorf("window %d has the Period of one before it", i)
+			return nil, fmt.Errorf("window %d: Period is %d, must not be that of another window", i, win.Period)
 		case win.Keep < 0:
-			return nil, fmt.Errorf("window %d has Keep %v, below 0", i, win.Keep)
+			return nil, fmt.Errorf("window %d: Keep is %v, must not be negative", i, win.Keep)
 		}
 		if win.Location == nil {
 			win.Location = time.UTC

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,20 +107,86 @@ func TestWindowsWriteAll(t *testing.T) {
 					require.ErrorIs(t, err, ranking.ErrNotFound, "who did not play is not there")
 				}
 			}
-			keys := c.Keys(background, "*"+name+"*").Val()
-			for _, key := range keys {
-				if key != "ranking:"+name && key != "{ranking:"+name+"}~r" && key != "{ranking:"+name+"}~e" {
-					require.Positive(t, c.PTTL(background, key).Val(), key)
-				}
-			}
 			day := "{ranking:" + name + "}~d:" + now.UTC().Format("2006-01-02")
-			require.Contains(t, keys, day)
+			require.Contains(t, c.Keys(background, "*"+name+"*").Val(), day)
 			midnight := now.UTC().Truncate(24 * time.Hour).Add(48 * time.Hour)
 			require.InDelta(t, midnight.Sub(now).Seconds(), c.PTTL(background, day).Val().Seconds(), 60, "kept for one more day")
 
 			require.NoError(t, w.Remove(background, "alice", "nobody"))
 			for _, key := range c.Keys(background, "*"+name+"*").Val() {
 				require.True(t, strings.Contains(key, "~o") || strings.HasSuffix(key, "~e"), "%s is left", key)
+			}
+		}
+	})
+}
+
+// After every write each key of a window has its expiry, also one that had lost it.
+func TestWindowsExpireWhateverTheWrite(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		for kind, opts := range kinds(s, t) {
+			c, name, now := s.Client(t), redistest.ID(), steady(t, s)
+			w := newWindows(t, c, name, everyWindow, opts)
+			day, err := w.Board(ranking.Daily, now)
+			require.NoError(t, err)
+			hour, err := w.Board(ranking.Hourly, now)
+			require.NoError(t, err)
+			base, dayKey := "{ranking:"+name+"}", "{ranking:"+name+"}~d:"+now.UTC().Format("2006-01-02")
+			many := []ranking.MemberScore{{Member: "alice", Score: 8}, {Member: "bob", Score: 8}}
+			for _, write := range []struct {
+				what, keys string // how those begin that it writes
+				do         func() error
+			}{
+				{"Set", base, func() error { _, err := w.Set(background, now, "alice", 5); return err }},
+				{"Increment", base, func() error { _, err := w.Increment(background, now, "alice", 2); return err }},
+				{"Best", base, func() error { _, err := w.Best(background, now, "alice", 2); return err }},
+				{"IncrementOnce", base, func() error { _, err := w.IncrementOnce(background, now, "alice", 1, "op"); return err }},
+				{"Set of the same", base, func() error { _, err := w.Set(background, now, "bob", 5); return err }},
+				{"Set after Remove", base, func() error {
+					if err := w.Remove(background, "alice", "bob"); err != nil {
+						return err
+					}
+					_, err := w.Set(background, now, "alice", 5)
+					return err
+				}},
+				{"the day's Set", dayKey, func() error { _, err := day.Set(background, "alice", 1); return err }},
+				{"the day's Best", dayKey, func() error { _, err := day.Best(background, "bob", 2); return err }},
+				{"the day's Increment", dayKey, func() error { _, err := day.Increment(background, "bob", 2); return err }},
+				{"the day's SetMany", dayKey, func() error { _, err := day.SetMany(background, many...); return err }},
+				{"the day's BestMany", dayKey, func() error { _, err := day.BestMany(background, many...); return err }},
+				{"the day's SetMany after Remove", dayKey, func() error {
+					if _, err := day.Remove(background, "alice", "bob"); err != nil {
+						return err
+					}
+					_, err := day.SetMany(background, many...)
+					return err
+				}},
+				{"the day's Merge", dayKey, func() error { return day.Merge(background, ranking.Max, day, hour) }},
+				{"the day's Merge of others", dayKey, func() error { return day.Merge(background, ranking.Max, hour) }},
+			} {
+				if kind == "earliest first" && strings.Contains(write.what, "Merge") {
+					continue
+				}
+				keys := func() []string {
+					return slices.DeleteFunc(c.Keys(background, "*"+name+"*").Val(), func(key string) bool {
+						return !strings.HasPrefix(key, write.keys) || strings.Contains(key, "~o") // operations have a time of their own
+					})
+				}
+				for _, key := range keys() {
+					require.NoError(t, c.Persist(background, key).Err())
+				}
+				require.NoError(t, write.do(), "%s of kind %s", write.what, kind)
+				written := keys()
+				require.Contains(t, written, dayKey)
+				for _, key := range written {
+					if rest := strings.TrimPrefix(key, base); rest == "~r" || rest == "~e" { // of all time
+						continue
+					}
+					require.Positive(t, c.PTTL(background, key).Val(), "%s after %s of kind %s", key, write.what, kind)
+				}
+			}
+			for _, key := range c.Keys(background, base+"~o*").Val() {
+				require.Positive(t, c.PTTL(background, key).Val(), key)
 			}
 		}
 	})
@@ -243,15 +310,15 @@ func TestWindowsBadInput(t *testing.T) {
 	c := redistest.Mini(t).Client(t)
 	for reason, windows := range map[string][]ranking.Window{
 		"no windows are given": nil,
-		"Period 9":             {{Period: 9}},
-		"one before it":        {{Period: ranking.Daily}, {Period: ranking.Daily, Keep: time.Hour}},
-		"Keep -1s":             {{Period: ranking.Daily, Keep: -time.Second}},
+		"window 0: Period is 9, must be one from Hourly to AllTime": {{Period: 9}},
+		"window 1: Period is 1, must not be that of another":        {{Period: ranking.Daily}, {Period: ranking.Daily, Keep: time.Hour}},
+		"window 0: Keep is -1s, must not be negative":               {{Period: ranking.Daily, Keep: -time.Second}},
 	} {
 		_, err := ranking.NewWindows(c, "game", windows, nil)
 		require.ErrorContains(t, err, reason)
 	}
 	_, err := ranking.NewWindows(c, "game", everyWindow, &ranking.Options{Ties: ranking.EarliestFirst})
-	require.ErrorContains(t, err, "needs Options.Earliest", "of all time")
+	require.ErrorContains(t, err, "Options.Earliest is nil, must be set", "of all time")
 	_, err = ranking.NewWindows(c, "a}b", everyWindow, nil)
 	require.ErrorContains(t, err, "ranking: new windows")
 	n := redistest.Count(c)

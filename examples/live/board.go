@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -27,15 +28,17 @@ const (
 
 // board is a ranking on which scores arrive by themselves.
 type board struct {
-	hub  *hub
-	ties map[string]*ranking.Leaderboard // the same board, by how equal scores rank
+	hub    *hub
+	ties   map[string]*ranking.Leaderboard // the same board, by how equal scores rank
+	writes *ranking.Leaderboard            // the Dense one: what it writes the others can read too, but not the reverse
 
 	telling sync.Mutex
 
 	mu      sync.Mutex
-	chosen  string // of ties
-	stopped bool   // no scores arrive
-	last    row    // who scored last
+	chosen  string  // of ties
+	stopped bool    // no scores arrive
+	player  string  // who scored last
+	delta   float64 // and how much
 }
 
 type row struct {
@@ -59,10 +62,11 @@ func newBoard(client *redis.Client, h *hub) (*board, error) {
 			return nil, err
 		}
 	}
+	b.writes = b.ties["dense"]
 	return b, nil
 }
 
-// now is the board, with the ties that are chosen now.
+// now is the board to read, with the ties that are chosen now.
 func (b *board) now() *ranking.Leaderboard {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,7 +76,7 @@ func (b *board) now() *ranking.Leaderboard {
 // run lets scores arrive while somebody looks. A Redis that cannot answer is asked again at the next.
 func (b *board) run(ctx context.Context) error {
 	for i, name := range players {
-		if _, err := b.now().Best(ctx, member+name, float64(1000-50*(i/2))); err != nil {
+		if _, err := b.writes.Best(ctx, member+name, float64(1000-50*(i/2))); err != nil {
 			return ignore(ctx, err)
 		}
 	}
@@ -92,7 +96,9 @@ func (b *board) run(ctx context.Context) error {
 		stopped := b.stopped
 		b.mu.Unlock()
 		if !stopped {
-			_ = b.score(ctx, players[rand.IntN(len(players))], float64(10*(1+rand.IntN(10))))
+			if err := b.score(ctx, players[rand.IntN(len(players))], float64(10*(1+rand.IntN(10)))); ignore(ctx, err) != nil {
+				log.Print(err)
+			}
 		}
 	}
 }
@@ -107,13 +113,11 @@ func ignore(ctx context.Context, err error) error {
 
 // score adds to a player's score, and tells how the board stands then.
 func (b *board) score(ctx context.Context, player string, delta float64) error {
-	update, err := b.now().Increment(ctx, member+player, delta)
-	if err != nil {
+	if _, err := b.writes.Increment(ctx, member+player, delta); err != nil {
 		return err
 	}
 	b.mu.Lock()
-	b.last = rowOf(update.Entry)
-	b.last.Delta = delta
+	b.player, b.delta = player, delta
 	b.mu.Unlock()
 	return b.tell(ctx)
 }
@@ -121,7 +125,10 @@ func (b *board) score(ctx context.Context, player string, delta float64) error {
 func (b *board) tell(ctx context.Context) error {
 	b.telling.Lock() // what is told last was read last
 	defer b.telling.Unlock()
-	all, err := b.now().Top(ctx, maxPlayers)
+	b.mu.Lock()
+	chosen, arrive, player, delta := b.chosen, !b.stopped, b.player, b.delta
+	b.mu.Unlock()
+	all, err := b.ties[chosen].Top(ctx, maxPlayers)
 	if err != nil {
 		return err
 	}
@@ -131,20 +138,18 @@ func (b *board) tell(ctx context.Context) error {
 		Last    *row     `json:"last"`
 		Ties    string   `json:"ties"`
 		Arrive  bool     `json:"arrive"`
-	}{Top: []row{}}
+	}{Top: []row{}, Ties: chosen, Arrive: arrive}
 	for i, e := range all {
+		r := rowOf(e)
 		if i < 10 {
-			out.Top = append(out.Top, rowOf(e))
+			out.Top = append(out.Top, r)
 		}
-		out.Players = append(out.Players, strings.TrimPrefix(e.Member, member))
+		out.Players = append(out.Players, r.Player)
+		if r.Player == player {
+			r.Delta = delta
+			out.Last = &r
+		}
 	}
-	b.mu.Lock()
-	if b.last.Player != "" {
-		last := b.last
-		out.Last = &last
-	}
-	out.Ties, out.Arrive = b.chosen, !b.stopped
-	b.mu.Unlock()
 	b.hub.state("ranking", out)
 	return nil
 }

@@ -30,13 +30,16 @@ type way struct {
 	show    func(ctx context.Context, now time.Time) (key, value string, err error) // what lies in Redis
 }
 
-const visitor = "you" // whom the limits count
+const (
+	visitor  = "you"           // whom the limits count
+	patience = 5 * time.Second // of a click: on a busy machine it is answered late rather than not at all
+)
 
 func newLimits(client *redis.Client, h *hub) (*limits, error) {
 	l := &limits{client: client, hub: h, limit: ratelimit.Limit{Events: 10, Per: 10 * time.Second}}
-	fixed, errFixed := ratelimit.NewFixedWindow(client, l.limit, &ratelimit.Options{Name: "live-fixed"})
-	sliding, errSliding := ratelimit.NewSlidingWindow(client, l.limit, &ratelimit.Options{Name: "live-sliding"})
-	bucket, errBucket := ratelimit.NewTokenBucket(client, l.limit, &ratelimit.Options{Name: "live-bucket"})
+	fixed, errFixed := ratelimit.NewFixedWindow(client, l.limit, &ratelimit.Options{Name: "live-fixed", Timeout: patience})
+	sliding, errSliding := ratelimit.NewSlidingWindow(client, l.limit, &ratelimit.Options{Name: "live-sliding", Timeout: patience})
+	bucket, errBucket := ratelimit.NewTokenBucket(client, l.limit, &ratelimit.Options{Name: "live-bucket", Timeout: patience})
 	if err := errors.Join(errFixed, errSliding, errBucket); err != nil {
 		return nil, err
 	}

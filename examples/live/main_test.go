@@ -122,6 +122,45 @@ func TestLimitsAndScoresAreTold(t *testing.T) {
 	})
 }
 
+// However equal scores are to rank, scores go on arriving.
+func TestScoresArriveWhateverTheTies(t *testing.T) {
+	apptest.EachRedis(t, func(t *testing.T) {
+		url := start(t)
+		next := open(t, url+"/events")
+		next("ranking", whatever)
+		post := func(path, body string) {
+			t.Helper()
+			answer := apptest.Call(t, "POST", url+"/api/ranking/"+path, body)
+			require.Equal(t, http.StatusNoContent, answer.Status, "%s %s: %v", path, body, answer.Body)
+		}
+		for _, ties := range []string{"dense", "competition", "ordinal", "dense"} {
+			post("ties", `{"ties":"`+ties+`"}`)
+			for _, player := range []string{"one", "two"} {
+				post("score", `{"player":"`+player+ties+`","points":1000}`)
+			}
+			board := next("ranking", func(v map[string]any) bool {
+				last, scored := v["last"].(map[string]any)
+				return scored && last["player"] == "two"+ties && v["ties"] == ties
+			})
+			rank, before := 0, any(nil)
+			for i, r := range board["top"].([]any) {
+				row := r.(map[string]any)
+				switch equal := row["score"] == before; {
+				case ties == "ordinal" || ties == "competition" && !equal:
+					rank = i + 1
+				case !equal:
+					rank++
+				}
+				require.EqualValues(t, rank, row["rank"], "%s: %v", ties, board["top"])
+				before = row["score"]
+				if last := board["last"].(map[string]any); row["player"] == last["player"] {
+					require.Equal(t, row["rank"], last["rank"])
+				}
+			}
+		}
+	})
+}
+
 func TestADeadHolderAndAPausedOne(t *testing.T) {
 	apptest.EachRedis(t, func(t *testing.T) {
 		url := start(t)

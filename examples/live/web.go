@@ -28,7 +28,7 @@ func newHandler(ctx context.Context, client *redis.Client, h *hub, sessions *ser
 	if err != nil {
 		return nil, err
 	}
-	perVisitor, err := ratelimit.NewTokenBucket(client, ratelimit.PerSecond(10).WithBurst(40), &ratelimit.Options{Name: "live-page"})
+	perVisitor, err := ratelimit.NewTokenBucket(client, ratelimit.PerSecond(10).WithBurst(40), &ratelimit.Options{Name: "live-page", Timeout: patience})
 	if err != nil {
 		return nil, err
 	}
