@@ -145,7 +145,7 @@ func TestLostRepliesThroughAnAutoPipeliner(t *testing.T) {
 				require.NoError(t, err)
 				defer ap.Close()
 				b, direct := newBoardNamed(t, ap, name, nil), newBoardNamed(t, s.Client(t), name, nil)
-				_, err = b.Increment(background, "0", 0) // loads the script
+				_, err = direct.Increment(background, "0", 0) // loads the script
 				require.NoError(t, err)
 				lose(p, 2, "evalsha")
 				const callers, each = 8, 5
