@@ -174,7 +174,7 @@ func TestDenyCacheIsBounded(t *testing.T) {
 		require.NotZero(t, ratelimit.Remembered(l))
 	}
 	_, err := ratelimit.NewTokenBucket(redistest.Mini(t).Client(t), ratelimit.PerDay(1), &ratelimit.Options{DenyCache: -1})
-	require.EqualError(t, err, "ratelimit: Options.DenyCache is -1, must not be negative")
+	require.EqualError(t, err, "ratelimit: new: Options.DenyCache is -1, must not be negative")
 }
 
 func BenchmarkDenyCache(b *testing.B) {

@@ -259,9 +259,9 @@ func TestBadArguments(t *testing.T) {
 			require.ErrorIs(t, err, ratelimit.ErrInvalidLimit, "%s: %+v", name, limit)
 		}
 		_, err := build(nil, ratelimit.PerSecond(1), nil)
-		require.EqualError(t, err, "ratelimit: client is nil")
+		require.EqualError(t, err, "ratelimit: new: the client is nil")
 		_, err = build(c, ratelimit.PerSecond(1), &ratelimit.Options{Timeout: -1, Name: "a:b"})
-		require.EqualError(t, err, `ratelimit: Options.Name is "a:b", must hold no colon`)
+		require.EqualError(t, err, `ratelimit: new: Options.Name is "a:b", must hold no colon`)
 
 		ended, cancel := context.WithCancel(ctx)
 		cancel()

@@ -47,13 +47,13 @@ func (o *Options) withDefaults() (Options, error) {
 		opts = *o
 	}
 	if strings.Contains(opts.Name, ":") {
-		return Options{}, fmt.Errorf("ratelimit: Options.Name is %q, must hold no colon", opts.Name)
+		return Options{}, fmt.Errorf("ratelimit: new: Options.Name is %q, must hold no colon", opts.Name)
 	}
 	if opts.DenyCache < 0 {
-		return Options{}, fmt.Errorf("ratelimit: Options.DenyCache is %d, must not be negative", opts.DenyCache)
+		return Options{}, fmt.Errorf("ratelimit: new: Options.DenyCache is %d, must not be negative", opts.DenyCache)
 	}
 	if opts.OnFailure > FailClosed {
-		return Options{}, fmt.Errorf("ratelimit: Options.OnFailure is %d, which is no policy", opts.OnFailure)
+		return Options{}, fmt.Errorf("ratelimit: new: Options.OnFailure is %d, must be FailWithError, FailOpen or FailClosed", opts.OnFailure)
 	}
 	if opts.Prefix == "" {
 		opts.Prefix = "ratelimit:"
@@ -65,7 +65,7 @@ func (o *Options) withDefaults() (Options, error) {
 }
 
 var (
-	errNoClient  = errors.New("ratelimit: client is nil")
+	errNoClient  = errors.New("ratelimit: new: the client is nil")
 	errNoLimiter = errors.New("a Limiter must come from its constructor")
 	errForeign   = errors.New("ratelimit: refund: the result is another limiter's")
 )

@@ -170,7 +170,7 @@ func TestParkedCallsAreBounded(t *testing.T) {
 	wg.Wait()
 	require.LessOrEqual(t, ratelimit.Parked(l), int64(64+8))
 	_, err := ratelimit.NewSlidingCounter(p.Client(t), ratelimit.PerDay(5), &ratelimit.Options{OnFailure: 3})
-	require.EqualError(t, err, "ratelimit: Options.OnFailure is 3, which is no policy")
+	require.EqualError(t, err, "ratelimit: new: Options.OnFailure is 3, must be FailWithError, FailOpen or FailClosed")
 }
 
 // A failure may open the circuit just after the answer of another call has closed it. The next answer closes it again.
