@@ -315,10 +315,10 @@ func TestLimitOfOneAndOddWindows(t *testing.T) {
 				inOneWindow(t, s, per, func() { id = redistest.ID() }, allow, 1)
 				continue
 			}
-			window := func() int64 { return s.Now(t).UnixMilli() / per.Milliseconds() }
-			for begun := window(); ; begun = window() {
+			for {
+				begun := windowOf(s.Now(t), per)
 				id = redistest.ID()
-				if passed := allow(); window() == begun {
+				if passed := allow(); windowOf(s.Now(t), per).Equal(begun) {
 					require.Equal(t, 1, passed)
 					break
 				}

@@ -127,17 +127,22 @@ func consistent(t testing.TB, r ratelimit.Result) {
 	require.Equal(t, r.Allowed, r.Reason == ratelimit.ReasonAllowed)
 }
 
+// windowOf is when the window of now began. Truncate counts from the year 1, which for most lengths is another moment.
+func windowOf(now time.Time, per time.Duration) time.Time {
+	return time.UnixMilli(now.UnixMilli() / per.Milliseconds() * per.Milliseconds())
+}
+
 // inOneWindow begins a window of the server with start and requires what fn answers in it, unless it is too slow for the
 // window: then it tries again.
 func inOneWindow(t testing.TB, s *redistest.Server, per time.Duration, start func(), fn func() int, want int) {
 	t.Helper()
 	for range 20 {
 		now := s.Now(t)
-		s.Advance(t, now.Truncate(per).Add(per).Sub(now)+time.Millisecond)
+		s.Advance(t, windowOf(now, per).Add(per).Sub(now)+time.Millisecond)
 		start()
-		begun := s.Now(t).Truncate(per)
+		begun := windowOf(s.Now(t), per)
 		got := fn()
-		if s.Now(t).Truncate(per).Equal(begun) {
+		if windowOf(s.Now(t), per).Equal(begun) {
 			require.Equal(t, want, got)
 			return
 		}
