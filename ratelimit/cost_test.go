@@ -41,7 +41,7 @@ func TestCosts(t *testing.T) {
 			most, ok := costs[name]
 			require.True(t, ok, name)
 			set := func(o *redis.Options) { o.ContextTimeoutEnabled = variant.obeys }
-			c := redistest.Real(t).Client(t, set)
+			c := steady(t, redistest.Real(t)).Client(t, set)
 			opts := &ratelimit.Options{Timeout: variant.timeout}
 			free, tight := must(t)(build(c, ratelimit.PerDay(1_000_000), opts)), must(t)(build(c, ratelimit.PerDay(1), opts))
 			id, full := redistest.ID(), redistest.ID()
@@ -85,7 +85,7 @@ func TestDenyCacheCosts(t *testing.T) {
 	if redistest.Race {
 		t.Skip("allocations are not counted under the race detector")
 	}
-	c := redistest.Real(t).Client(t)
+	c := steady(t, redistest.Real(t)).Client(t)
 	for name, build := range algorithms {
 		l, id := must(t)(build(c, ratelimit.PerDay(1), &ratelimit.Options{DenyCache: 10})), redistest.ID()
 		take(t, l, id, 1)

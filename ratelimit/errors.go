@@ -16,9 +16,9 @@ var (
 	ErrCost = errors.New("ratelimit: cost exceeds the limit")
 	// ErrUnavailable means that Redis gave no decision. The reason is wrapped.
 	ErrUnavailable = errors.New("ratelimit: redis unavailable")
-	// ErrUnknown means that the request was sent and no reply came, however often it was tried: it may have been counted. It
-	// matches ErrUnavailable too. Of a sliding window's request, which go-redis may send several times, the last try decides: if
-	// that reached no server or was refused, the error is no ErrUnknown, though the reply to an earlier one may have been lost.
+	// ErrUnknown means that the request was sent and no reply came: it may have been counted. It matches ErrUnavailable too. A
+	// sliding window's request may be sent several times and still counts once; only its last try is known, so an error that is
+	// not ErrUnknown does not prove that no earlier try was counted.
 	ErrUnknown error = unknown{}
 )
 

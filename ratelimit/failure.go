@@ -26,7 +26,7 @@ const (
 
 const (
 	defaultTimeout = 500 * time.Millisecond
-	maxParked      = 64                     // calls that were given up and still wait for Redis
+	maxParked      = 64                     // calls that were given up and still wait for Redis; then none is begun
 	manyFailures   = 5                      // in a row, and
 	quiet          = 100 * time.Millisecond // for so long no answer at all: the circuit opens
 	probeEvery     = 200 * time.Millisecond // then one call in so long tries Redis
@@ -175,8 +175,8 @@ func (c *call) leave() bool {
 }
 
 // takeAside runs the call in a goroutine of its own: a client that does not end a read with its context cannot be left
-// otherwise. Calls that were left are parked until the client gives them up: those that are under way when
-// Redis falls silent, and no more once there are maxParked.
+// otherwise. Calls that were left are parked until the client gives them up. Once maxParked are, no call is begun, but those
+// under way by then may be parked as well: their callers, too, are promised a decision in time.
 func (l *Limiter) takeAside(ctx context.Context, id string, limits []Limit, n int64) (Result, error) {
 	g := l.guard
 	if g.parked.Load() >= maxParked {
@@ -206,8 +206,8 @@ func (l *Limiter) takeAside(ctx context.Context, id string, limits []Limit, n in
 	return Result{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
-// ended says whether ctx has, also where its timer is late to say so.
-func ended(ctx context.Context) bool {
+// isOver says whether ctx has ended, also where its timer is late to say so.
+func isOver(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }

@@ -76,7 +76,7 @@ func TestFixedWindowKeysAreUnique(t *testing.T) {
 
 func TestFixedWindowWritesTheDocumentedKey(t *testing.T) {
 	t.Parallel()
-	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+	onBoth(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t)
 		c := s.Client(t)
 		l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerMinute(5), calm))
@@ -137,7 +137,7 @@ func TestFixedWindowWhenTheServersClockIsSet(t *testing.T) {
 // A key whose expiry a foreign hand took is healed where it matters: it would deny for ever.
 func TestFixedWindowHealsALostExpiry(t *testing.T) {
 	t.Parallel()
-	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+	onBoth(t, func(t *testing.T, s *redistest.Server) {
 		c, id := s.Client(t), redistest.ID()
 		l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerDay(2), calm))
 		take(t, l, id, 2)
@@ -152,7 +152,7 @@ func TestFixedWindowHealsALostExpiry(t *testing.T) {
 // What is no count is refused by every call, and stays as it is.
 func TestFixedWindowOfWhatIsNoCount(t *testing.T) {
 	t.Parallel()
-	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+	onBoth(t, func(t *testing.T, s *redistest.Server) {
 		c, id := s.Client(t), redistest.ID()
 		l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerDay(5), calm))
 		take(t, l, id, 1)
@@ -181,7 +181,7 @@ func TestFixedWindowWithWrongProcessClocks(t *testing.T) {
 	for _, skew := range []time.Duration{0, 50 * time.Millisecond, -50 * time.Millisecond, time.Hour, -time.Hour, 365 * 24 * time.Hour} {
 		t.Run(skew.String(), func(t *testing.T) {
 			t.Parallel()
-			redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+			onBoth(t, func(t *testing.T, s *redistest.Server) {
 				const per = 200 * time.Millisecond
 				c, id := s.Client(t), redistest.ID()
 				l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.Limit{Events: 3, Per: per}, calm))

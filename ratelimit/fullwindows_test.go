@@ -14,7 +14,7 @@ import (
 //
 // Not parallel: a server that answers later than within a millisecond tells its time too badly.
 func TestAFullWindowIsLookedAt(t *testing.T) {
-	s := redistest.Real(t)
+	s := steady(t, redistest.Real(t))
 	p, c, id := s.Proxy(t), s.Client(t), redistest.ID()
 	l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerDay(3), calm))
 	other := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerDay(3), calm))
@@ -94,9 +94,9 @@ func TestAClockThatStandsIsAsked(t *testing.T) {
 // A window that is too full for a large cost has room for a small one, which therefore goes straight to the script.
 func TestAWindowWithRoomIsNotFull(t *testing.T) {
 	t.Parallel()
-	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+	onBoth(t, func(t *testing.T, s *redistest.Server) {
 		c := s.Client(t)
-		limiter, err := ratelimit.NewFixedWindow(c, ratelimit.PerDay(10), nil)
+		limiter, err := ratelimit.NewFixedWindow(c, ratelimit.PerDay(10), calm)
 		require.NoError(t, err)
 		id := redistest.ID()
 		for range 2 { // the first learns the server's time

@@ -48,7 +48,8 @@ func FuzzClientIP(f *testing.F) {
 	})
 }
 
-// A name and an id are refused, or they limit: one event passes, the second does not, and all keys have a TTL.
+// A name, of a limiter or a rule, and an id are refused, or they limit: one event passes, the second does not, and all keys
+// have a TTL.
 func FuzzNameAndID(f *testing.F) {
 	for _, text := range redistest.Hostile() {
 		f.Add(text, "user42")
@@ -56,16 +57,7 @@ func FuzzNameAndID(f *testing.F) {
 	}
 	c := redistest.Mini(f).Client(f)
 	f.Fuzz(func(t *testing.T, name, id string) {
-		if len(name) > 1000 {
-			name = name[:1000] // a name is the programmer's
-		}
-		for kind, build := range algorithms {
-			l, err := build(c, ratelimit.PerDay(1), &ratelimit.Options{Name: name})
-			if err != nil {
-				requireOneLine(t, err)
-				require.Contains(t, name, ":")
-				return
-			}
+		limits := func(kind string, l *ratelimit.Limiter) {
 			r, err := l.Allow(ctx, id)
 			if err != nil {
 				require.ErrorIs(t, err, ratelimit.ErrInvalidID, kind)
@@ -84,6 +76,22 @@ func FuzzNameAndID(f *testing.F) {
 			require.True(t, strings.HasPrefix(keys[0], "ratelimit:"))
 			require.NoError(t, l.Reset(ctx, id))
 			require.Empty(t, c.Keys(ctx, "*").Val())
+		}
+		l, err := ratelimit.NewMulti(c, []ratelimit.Rule{{Name: name, Limit: ratelimit.PerDay(1)}}, calm)
+		if err != nil {
+			requireOneLine(t, err)
+			require.Empty(t, name)
+		} else {
+			limits("rule", l)
+		}
+		for kind, build := range algorithms {
+			l, err := build(c, ratelimit.PerDay(1), &ratelimit.Options{Name: name})
+			if err != nil {
+				requireOneLine(t, err)
+				require.Contains(t, name, ":")
+				return
+			}
+			limits(kind, l)
 		}
 	})
 }

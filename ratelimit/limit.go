@@ -18,7 +18,7 @@ type Limit struct {
 	Burst  int64         // of a token bucket alone; 0: Events
 }
 
-// Unlimited is for [Options.LimitFor]: allowed, at no round trip.
+// Unlimited is for [Options.LimitFor]: allowed, at no round trip. Limit and Remaining of the Result are math.MaxInt64.
 var Unlimited = Limit{Events: -1}
 
 // PerSecond is a limit of events per second.

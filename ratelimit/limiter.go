@@ -191,7 +191,7 @@ func (l *Limiter) ask(ctx context.Context, id string, limits []Limit, n int64) (
 	case turn != nil:
 		defer func() {
 			shared := failure
-			if ended(ctx) { // that concerns nobody else
+			if isOver(ctx) { // that concerns nobody else
 				shared = nil
 			}
 			l.denials.end(turn, shared)

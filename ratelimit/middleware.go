@@ -25,9 +25,9 @@ type MiddlewareOptions struct {
 	Legacy bool
 }
 
-// Middleware limits an http.Handler. A request that is denied gets 429 with Retry-After; every answer has RateLimit-Policy and
-// RateLimit (draft-ietf-httpapi-ratelimit-headers-10). Where Redis cannot answer, FailOpen lets the request through, anything
-// else is 503, never 429. Several of them around one handler add to each other's headers.
+// Middleware limits an http.Handler. A request that is denied gets 429 with Retry-After; every answer that a limit decided has
+// RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-10). Where Redis cannot answer, FailOpen lets the
+// request through, anything else is 503, never 429. Several of them around one handler add to each other's headers.
 func Middleware(l *Limiter, key KeyFunc, opts *MiddlewareOptions) func(http.Handler) http.Handler {
 	m := middleware{limiter: l, key: key}
 	if opts != nil {

@@ -202,6 +202,7 @@ func TestClientIP(t *testing.T) {
 		{"trusted by a mapped prefix", "192.168.3.4:80", []string{"203.0.113.7"}, "203.0.113.7"},
 		{"zone", "[fe80::1%eth0]:80", nil, "fe80::/64"},
 		{"no port", "203.0.113.7", nil, "203.0.113.7"},
+		{"v6, no port", "2001:db8:2:3:4:5:6:7", nil, "2001:db8:2:3::/64"},
 		{"nobody", "", nil, ""},
 		{"a socket", "@", nil, ""},
 	} {

@@ -14,7 +14,7 @@ import (
 
 func TestMultiMixesAlgorithms(t *testing.T) {
 	t.Parallel()
-	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+	onBoth(t, func(t *testing.T, s *redistest.Server) {
 		c, id := s.Client(t), redistest.ID()
 		l := must(t)(ratelimit.NewMulti(c, []ratelimit.Rule{
 			{Name: "burst", Limit: ratelimit.PerHour(3600).WithBurst(20), Algorithm: ratelimit.TokenBucket},
@@ -75,6 +75,7 @@ func TestMultiWithUnlimitedRules(t *testing.T) {
 	c := redistest.Mini(t).Client(t)
 	free := map[string]bool{}
 	l := must(t)(ratelimit.NewMulti(c, []ratelimit.Rule{{Name: "a", Limit: ratelimit.PerDay(2)}, {Name: "b", Limit: ratelimit.PerDay(1)}}, &ratelimit.Options{
+		Timeout: -1,
 		LimitFor: func(_ context.Context, _, rule string) (ratelimit.Limit, error) {
 			if free[rule] {
 				return ratelimit.Unlimited, nil
@@ -105,7 +106,7 @@ func TestMultiWithUnlimitedRules(t *testing.T) {
 // Who has another set of rules, as the version before or a plan that is free of one, keeps the others' counts alive.
 func TestMultiKeepsTheCountsOfRulesThatItHasNot(t *testing.T) {
 	t.Parallel()
-	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+	onBoth(t, func(t *testing.T, s *redistest.Server) {
 		c, id := s.Client(t), redistest.ID()
 		second := ratelimit.Rule{Name: "second", Limit: ratelimit.PerSecond(5), Algorithm: ratelimit.TokenBucket}
 		both := must(t)(ratelimit.NewMulti(c, []ratelimit.Rule{second, {Name: "day", Limit: ratelimit.PerDay(5)}}, calm))

@@ -80,7 +80,7 @@ func TestRefundOfTheLastWindow(t *testing.T) {
 	t.Parallel()
 	for name, build := range map[string]constructor{"sliding counter": ratelimit.NewSlidingCounter, "multi": multi(ratelimit.SlidingCounter)} {
 		s := redistest.Mini(t)
-		l := must(t)(build(s.Client(t), ratelimit.PerSecond(100), nil))
+		l := must(t)(build(s.Client(t), ratelimit.PerSecond(100), calm))
 		s.Advance(t, s.Now(t).Truncate(time.Second).Add(time.Second).Sub(s.Now(t)))
 		r := take(t, l, "u", 80)
 		take(t, l, "u", 20)

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Result is a decision. A denial is a Result, not an error.
+// Result is a decision. A denial is a Result, not an error. Where Reason is ReasonUnavailable only Allowed counts; RetryAfter
+// is then when to ask again. For who is [Unlimited], Limit and Remaining are math.MaxInt64.
 type Result struct {
 	Allowed    bool
 	Limit      int64         // events per window, or the burst

@@ -14,7 +14,7 @@ import (
 
 func TestSlidingWindowWritesTheDocumentedKey(t *testing.T) {
 	t.Parallel()
-	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+	onBoth(t, func(t *testing.T, s *redistest.Server) {
 		s.OnlyOurs(t)
 		c := s.Client(t)
 		l := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerMinute(5), calm))
@@ -42,7 +42,7 @@ func TestSlidingWindowWritesTheDocumentedKey(t *testing.T) {
 func TestSlidingWindowHoldsInEveryWindow(t *testing.T) {
 	t.Parallel()
 	const per, limit = 100 * time.Millisecond, 50
-	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+	onBoth(t, func(t *testing.T, s *redistest.Server) {
 		c, id := s.Client(t), redistest.ID()
 		l := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.Limit{Events: limit, Per: per}, calm))
 		seen := map[string]float64{}
@@ -82,7 +82,7 @@ func TestSlidingWindowHoldsInEveryWindow(t *testing.T) {
 
 func TestSlidingWindowCosts(t *testing.T) {
 	t.Parallel()
-	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+	onBoth(t, func(t *testing.T, s *redistest.Server) {
 		c, id := s.Client(t), redistest.ID()
 		l := must(t)(ratelimit.NewSlidingWindow(c, ratelimit.PerDay(2000), calm))
 		_, err := l.AllowN(ctx, id, 1001)

@@ -17,6 +17,9 @@ func (l *Limiter) Wait(ctx context.Context, id string) (Result, error) {
 // would end before, and with [ErrCost] if n can never pass. The waiters of a process stand in line for an id, first in,
 // first out; between processes chance decides, so a larger cost may wait longer. Who waits asks again when RetryAfter has
 // passed, and up to a tenth of it later.
+//
+// When Redis cannot answer, [Options.OnFailure] decides each time it asks: FailWithError ends the wait with that error, FailOpen
+// lets it pass, FailClosed goes on waiting, and the error is ctx's.
 func (l *Limiter) WaitN(ctx context.Context, id string, n int64) (Result, error) {
 	if n < 1 {
 		return Result{}, fmt.Errorf("ratelimit: wait %.64q: n is %d, must be at least 1", id, n)

@@ -65,6 +65,37 @@ func TestWaitersStandInLine(t *testing.T) {
 	})
 }
 
+// When Redis cannot answer, the policy decides whether a wait ends.
+func TestWaitWhenRedisCannotAnswer(t *testing.T) {
+	t.Parallel()
+	virtually(t, func(t *testing.T, s *redistest.Server, build constructor) {
+		s.Mini.SetError("ERR broken")
+		wait := func(policy ratelimit.FailurePolicy, ctx context.Context) (ratelimit.Result, error) {
+			l := must(t)(build(s.Client(t), ratelimit.PerHour(4), &ratelimit.Options{OnFailure: policy}))
+			return l.Wait(ctx, "u")
+		}
+		began := time.Now()
+		_, err := wait(ratelimit.FailWithError, ctx)
+		require.ErrorIs(t, err, ratelimit.ErrUnavailable)
+		r, err := wait(ratelimit.FailOpen, ctx)
+		require.NoError(t, err)
+		require.True(t, r.Allowed)
+		require.Equal(t, began, time.Now(), "at once")
+
+		soon, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		_, err = wait(ratelimit.FailClosed, soon)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, ratelimit.ErrUnavailable)
+		require.Greater(t, time.Since(began), 9*time.Second, "it went on waiting")
+
+		time.AfterFunc(5*time.Second, func() { s.Mini.SetError("") })
+		r, err = wait(ratelimit.FailClosed, ctx)
+		require.NoError(t, err)
+		require.Equal(t, ratelimit.ReasonAllowed, r.Reason, "until there was an answer")
+	})
+}
+
 func TestWaitEndsAtOnceWhereItIsInVain(t *testing.T) {
 	t.Parallel()
 	virtually(t, func(t *testing.T, s *redistest.Server, build constructor) {

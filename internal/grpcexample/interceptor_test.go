@@ -40,7 +40,7 @@ func serve(t *testing.T, l *ratelimit.Limiter) grpc_health_v1.HealthClient {
 
 func TestInterceptor(t *testing.T) {
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
-		l, err := ratelimit.NewTokenBucket(s.Client(t), ratelimit.PerHour(2), nil)
+		l, err := ratelimit.NewTokenBucket(s.Client(t), ratelimit.PerHour(2), &ratelimit.Options{Timeout: -1})
 		require.NoError(t, err)
 		client := serve(t, l)
 		call := func(user string) *status.Status {
@@ -63,7 +63,7 @@ func TestInterceptor(t *testing.T) {
 func TestInterceptorWithoutRedis(t *testing.T) {
 	for _, policy := range []ratelimit.FailurePolicy{ratelimit.FailWithError, ratelimit.FailClosed} {
 		s := redistest.Mini(t)
-		l, err := ratelimit.NewTokenBucket(s.Client(t), ratelimit.PerHour(2), &ratelimit.Options{OnFailure: policy})
+		l, err := ratelimit.NewTokenBucket(s.Client(t), ratelimit.PerHour(2), &ratelimit.Options{Timeout: -1, OnFailure: policy})
 		require.NoError(t, err)
 		s.Mini.SetError("LOADING x")
 		_, err = serve(t, l).Check(context.Background(), &grpc_health_v1.HealthCheckRequest{})
