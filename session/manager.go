@@ -32,7 +32,7 @@ type Manager[T any] struct {
 // NewManager makes a Manager. Options that browsers would refuse a cookie for are errors.
 func NewManager[T any](store *Store[T], opts *ManagerOptions) (*Manager[T], error) {
 	if store == nil {
-		return nil, errors.New("session: new manager: no store")
+		return nil, errors.New("session: new manager: the store is nil")
 	}
 	m := &Manager[T]{store: store, opts: opts.withDefaults()}
 	m.key = m

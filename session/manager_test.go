@@ -102,13 +102,13 @@ func TestNewManagerRefuses(t *testing.T) {
 		"odd domain":               {Domain: "exa mple"},
 	} {
 		_, err := session.NewManager(store, &opts)
-		require.ErrorContains(t, err, "session: new manager: option", name)
+		require.ErrorContains(t, err, "session: new manager: ManagerOptions", name)
 	}
 	forever := newStore[user](t, redistest.Mini(t).Client(t), &session.Options{Lifetime: -1})
 	_, err := session.NewManager(forever, &session.ManagerOptions{Persistent: true})
-	require.ErrorContains(t, err, "option Persistent")
+	require.ErrorContains(t, err, "session: new manager: ManagerOptions.Persistent is true, must be false")
 	_, err = session.NewManager[user](nil, nil)
-	require.EqualError(t, err, "session: new manager: no store")
+	require.EqualError(t, err, "session: new manager: the store is nil")
 	m, err := session.NewManager(store, nil)
 	require.NoError(t, err)
 	require.Same(t, store, m.Store())
