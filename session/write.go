@@ -154,9 +154,9 @@ func (s *Store[T]) compareAndSave(ctx context.Context, sess *Session[T], c *chan
 	return fmt.Errorf("%w: %w", ErrUnknown, unknown)
 }
 
-// Rotate gives sess a new token, with which the one it has ends, and writes its changed fields, in one step. It belongs
-// where a user's rights grow, so that a token which leaked before is worth nothing afterwards. The ID stays, and so does
-// the end of the lifetime. With [Options.Grace] the old token stays good for a while, but it cannot rotate.
+// Rotate replaces sess's token, which ends the old one, and writes its changed fields, in one step. It belongs where a
+// user's rights grow, so that a token which leaked before is worth nothing afterwards. The ID stays, and so does the end of
+// the lifetime. With [Options.Grace] the old token stays good for a while, but it cannot rotate.
 //
 // Of Rotates that run in parallel one wins, and the others get ErrConflict. ErrNotFound if there is no session any more.
 // When no reply comes, Rotate asks which token holds, for up to five seconds even if ctx has ended, and sess has that
