@@ -121,8 +121,8 @@ func (s *Store[T]) update(ctx context.Context, sess *Session[T], fn func(*T) err
 		if !errors.Is(err, ErrConflict) || try == updateTries {
 			return err
 		}
-		if err := pause(ctx, rand.N(min(time.Millisecond<<try, updateBackoff))); err != nil {
-			return err
+		if !script.Pause(ctx, rand.N(min(time.Millisecond<<try, updateBackoff))) {
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (s *Store[T]) update(ctx context.Context, sess *Session[T], fn func(*T) err
 func (s *Store[T]) compareAndSave(ctx context.Context, sess *Session[T], c *changes) error {
 	var unknown error
 	for try := 1; try <= unknownTries; try++ {
-		if unknown != nil && pause(ctx, rand.N(time.Millisecond<<try)) != nil {
+		if unknown != nil && !script.Pause(ctx, rand.N(time.Millisecond<<try)) {
 			break
 		}
 		sent := s.now()
@@ -253,15 +253,3 @@ func check[T any](sess *Session[T]) error {
 
 // newVersion is random rather than counted up, so that a writer who finds its own knows that it has written.
 func newVersion() string { return strconv.FormatInt(rand.Int64(), 10) }
-
-// pause waits for d, or until the context ends.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
