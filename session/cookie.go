@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ func (o *ManagerOptions) cookie(lifetime time.Duration) (http.Cookie, error) {
 		return c, errors.New("ManagerOptions.Persistent is true, must be false where the store's Lifetime has no bound to last for")
 	}
 	if o.Persistent {
-		c.MaxAge = max(int(lifetime/time.Second), 1)
+		c.MaxAge = int(min(max(lifetime/time.Second, 1), math.MaxInt32)) // no browser keeps one for so long
 	}
 	if err := c.Valid(); err != nil {
 		return c, fmt.Errorf("ManagerOptions: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -481,9 +482,11 @@ func (f *failingDestroys) Process(ctx context.Context, cmd redis.Cmder) error {
 	return f.Client.Process(ctx, cmd)
 }
 
-func TestPersistentCookieOfAShortLifetime(t *testing.T) {
+func TestPersistentCookieOfAShortOrALongLifetime(t *testing.T) {
 	t.Parallel()
 	c := redistest.Mini(t).Client(t)
 	m := newManager(t, c, &session.Options{Lifetime: 10 * time.Millisecond}, &session.ManagerOptions{Persistent: true})
 	require.Equal(t, 1, login(t, m, tanaka).MaxAge, "0 would be no Max-Age at all")
+	m = newManager(t, c, &session.Options{Lifetime: century}, &session.ManagerOptions{Persistent: true})
+	require.Equal(t, math.MaxInt32, login(t, m, tanaka).MaxAge, "more would end it at once where an int has 32 bits")
 }
