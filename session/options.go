@@ -12,7 +12,8 @@ const (
 	defaultMaxBytes = 16 << 10
 )
 
-// Options of a [Store]. Nil options and zero fields mean the defaults.
+// Options of a [Store]. Nil options and zero fields mean the defaults. What IdleTimeout, Lifetime and Grace set is 1ms to a
+// hundred years.
 type Options struct {
 	// Prefix stands before every session's ID in its key. Defaults to "session:".
 	Prefix string
