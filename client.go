@@ -12,7 +12,8 @@ import (
 // redis.UniversalClient, and *redis.AutoPipeliner, which gives a busy process a multiple of the throughput.
 // A redis.Pipeliner does not have it, and must not: its replies do not exist until Exec.
 type Client interface {
-	// Process runs one command, scripts too: typed replies, and no blind repetition where that would count twice.
+	// Process runs one command. Scripts go through it too, as commands whose type says what they answer and whether
+	// go-redis may send them again.
 	Process(ctx context.Context, cmd redis.Cmder) error
 	// Pipelined runs several independent commands in one round trip.
 	Pipelined(ctx context.Context, fn func(redis.Pipeliner) error) ([]redis.Cmder, error)

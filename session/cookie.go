@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -75,21 +76,21 @@ func (o *ManagerOptions) cookie(lifetime time.Duration) (http.Cookie, error) {
 	}
 	switch {
 	case strings.HasPrefix(o.Cookie, hostPrefix) && (o.Insecure || o.Domain != "" || o.Path != "/"):
-		return c, fmt.Errorf("option Cookie: browsers refuse %q with Insecure, a Domain, or another Path than /", o.Cookie)
+		return c, fmt.Errorf("ManagerOptions.Cookie is %q, must not begin with %s beside Insecure, a Domain or a Path: browsers refuse it", o.Cookie, hostPrefix)
 	case strings.HasPrefix(o.Cookie, securePrefix) && o.Insecure:
-		return c, fmt.Errorf("option Cookie: browsers refuse %q with Insecure", o.Cookie)
+		return c, fmt.Errorf("ManagerOptions.Cookie is %q, must not begin with %s beside Insecure: browsers refuse it", o.Cookie, securePrefix)
 	case o.SameSite == http.SameSiteNoneMode && o.Insecure:
-		return c, errors.New("option SameSite: browsers refuse None with Insecure")
+		return c, errors.New("ManagerOptions.SameSite is None, must be another beside Insecure: browsers refuse it")
 	case o.Path[0] != '/':
-		return c, fmt.Errorf("option Path: %q does not begin with /, so browsers take each request's directory instead", o.Path)
+		return c, fmt.Errorf("ManagerOptions.Path is %q, must begin with /: browsers take each request's directory instead", o.Path)
 	case o.Persistent && lifetime < 0:
-		return c, errors.New("option Persistent: the store's Lifetime has no bound, so the cookie has none to last for")
+		return c, errors.New("ManagerOptions.Persistent is true, must be false where the store's Lifetime has no bound to last for")
 	}
 	if o.Persistent {
-		c.MaxAge = max(int(lifetime/time.Second), 1)
+		c.MaxAge = int(min(max(lifetime/time.Second, 1), math.MaxInt32)) // no browser keeps one for so long
 	}
 	if err := c.Valid(); err != nil {
-		return c, fmt.Errorf("options: %w", err)
+		return c, fmt.Errorf("ManagerOptions: %w", err)
 	}
 	return c, nil
 }

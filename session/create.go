@@ -44,7 +44,7 @@ func (s *Store[T]) Create(ctx context.Context, data T) (*Session[T], error) {
 		if err == nil {
 			return sess, nil
 		}
-		if !script.Unknown(err) || try == unknownTries || pause(ctx, rand.N(time.Millisecond<<try)) != nil {
+		if !script.Unknown(err) || try == unknownTries || !script.Pause(ctx, rand.N(time.Millisecond<<try)) {
 			return nil, fmt.Errorf("session: create %q: %w", s.key(sess.ID), err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -79,7 +80,7 @@ func TestSaveOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		p := s.Proxy(t)
-		hasty := p.Client(t, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 100*time.Millisecond, 1 })
+		hasty := p.Client(t, func(o *redis.Options) { o.MaxRetries = 1 })
 		store := newStore[user](t, p.Client(t), nil)
 		sess := create(t, newStore[user](t, s.Client(t), nil), tanaka)
 		sess.Data.Role = "member"
@@ -132,7 +133,7 @@ func TestEndedContextSendsNothing(t *testing.T) {
 }
 
 // A call with a deadline of failSoon returns within failLate, even on a busy machine.
-const failSoon, failLate = 300 * time.Millisecond, 3 * time.Second
+const failSoon, failLate = 100 * time.Millisecond, 10 * time.Second
 
 func TestRedisStopped(t *testing.T) {
 	t.Parallel()
@@ -394,18 +395,27 @@ func TestUserTakenBackAfterALostReply(t *testing.T) {
 	})
 }
 
-// holding is a connection on which the network holds back the first script that is sent.
+// holding is a connection on which the network holds back the first script that is sent, and whose client soon has waited
+// long enough for the reply.
 type holding struct {
 	net.Conn
-	held *[]byte
+	held  *[]byte
+	timed bool
 }
 
-func (h holding) Write(b []byte) (int, error) {
+func (h *holding) Write(b []byte) (int, error) {
 	if *h.held == nil && bytes.Contains(b, []byte("evalsha")) {
-		*h.held = bytes.Clone(b)
+		*h.held, h.timed = bytes.Clone(b), true
 		return len(b), nil
 	}
 	return h.Conn.Write(b)
+}
+
+func (h *holding) Read(b []byte) (int, error) {
+	if h.timed {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return h.Conn.Read(b)
 }
 
 // A Create that arrives after the logout brings nothing back that anybody has the token of.
@@ -416,11 +426,10 @@ func TestCreateThatComesLate(t *testing.T) {
 	create(t, direct, tanaka) // the script is there from now on
 	var late []byte
 	c := s.Client(t, func(o *redis.Options) {
-		o.ReadTimeout = 600 * time.Millisecond // of a reply that is not to come
-		o.PoolSize = 1                         // so that one goroutine at a time looks at late
+		o.PoolSize = 1 // so that one goroutine at a time looks at late
 		o.Dialer = func(context.Context, string, string) (net.Conn, error) {
 			conn, err := net.Dial("tcp", p.Addr)
-			return holding{conn, &late}, err
+			return &holding{Conn: conn, held: &late}, err
 		}
 	})
 	sess := create(t, newStore[user](t, c, nil), tanaka)

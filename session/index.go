@@ -62,7 +62,7 @@ func nobodyOf[T any](p plan, userField string) (string, error) {
 			return text, err
 		}
 	}
-	return "", fmt.Errorf("option UserField: no field of %v is tagged %q", reflect.TypeFor[T](), userField)
+	return "", fmt.Errorf("Options.UserField is %q, must be in the tag of a field of %v", userField, reflect.TypeFor[T]())
 }
 
 func (s *Store[T]) indexKey(user string) string { return s.opts.Prefix + "user:" + user }

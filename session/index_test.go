@@ -310,7 +310,7 @@ func TestIndexNeedsItsOption(t *testing.T) {
 	_, err = store.DestroyAll(ctx, "42")
 	require.EqualError(t, err, `session: destroy all of "42": there is no index of users: Options.UserField is not set`)
 	_, err = session.New[user](c, &session.Options{UserField: "name"})
-	require.EqualError(t, err, `session: new: option UserField: no field of session_test.user is tagged "name"`)
+	require.EqualError(t, err, `session: new: Options.UserField is "name", must be in the tag of a field of session_test.user`)
 	store = newStore[user](t, c, &indexed)
 	_, err = store.DestroyAll(ctx, "42", "not an ID")
 	require.ErrorIs(t, err, session.ErrNotFound)

@@ -32,7 +32,7 @@ type Manager[T any] struct {
 // NewManager makes a Manager. Options that browsers would refuse a cookie for are errors.
 func NewManager[T any](store *Store[T], opts *ManagerOptions) (*Manager[T], error) {
 	if store == nil {
-		return nil, errors.New("session: new manager: no store")
+		return nil, errors.New("session: new manager: the store is nil")
 	}
 	m := &Manager[T]{store: store, opts: opts.withDefaults()}
 	m.key = m
@@ -152,8 +152,10 @@ func (m *Manager[T]) know(ctx context.Context, sess *Session[T]) {
 }
 
 // Start begins a session with a new ID and sets its cookie: the login. A session that the request had before is destroyed;
-// what should outlast the login, a cart say, is for the caller to copy into data. On an error there is no new session and no
-// cookie.
+// what should outlast the login, a cart say, is for the caller to copy into data. On an error no cookie is set; a session whose
+// token nobody has may remain until it expires, and the old one may be gone.
+//
+// Start may take up to ten seconds after the request's context has ended: the session that is to go ends even so.
 func (m *Manager[T]) Start(w http.ResponseWriter, r *http.Request, data T) (*Session[T], error) {
 	ctx := r.Context()
 	before, err := m.Get(ctx)
@@ -191,8 +193,8 @@ func (m *Manager[T]) Rotate(w http.ResponseWriter, r *http.Request) (*Session[T]
 }
 
 // Logout destroys the request's session and clears the cookie. The cookie is cleared even when Redis fails, which is the
-// error then: the session lives until it expires. A client that hangs up meanwhile does not keep its session so. That there
-// is no session is no error.
+// error then: the session lives until it expires. A client that hangs up meanwhile does not keep its session so: Logout may
+// take five seconds after the request's context has ended. That there is no session is no error.
 func (m *Manager[T]) Logout(w http.ResponseWriter, r *http.Request) error {
 	gone := m.cookie
 	gone.MaxAge = -1

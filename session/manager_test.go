@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -102,13 +103,13 @@ func TestNewManagerRefuses(t *testing.T) {
 		"odd domain":               {Domain: "exa mple"},
 	} {
 		_, err := session.NewManager(store, &opts)
-		require.ErrorContains(t, err, "session: new manager: option", name)
+		require.ErrorContains(t, err, "session: new manager: ManagerOptions", name)
 	}
 	forever := newStore[user](t, redistest.Mini(t).Client(t), &session.Options{Lifetime: -1})
 	_, err := session.NewManager(forever, &session.ManagerOptions{Persistent: true})
-	require.ErrorContains(t, err, "option Persistent")
+	require.ErrorContains(t, err, "session: new manager: ManagerOptions.Persistent is true, must be false")
 	_, err = session.NewManager[user](nil, nil)
-	require.EqualError(t, err, "session: new manager: no store")
+	require.EqualError(t, err, "session: new manager: the store is nil")
 	m, err := session.NewManager(store, nil)
 	require.NoError(t, err)
 	require.Same(t, store, m.Store())
@@ -481,9 +482,11 @@ func (f *failingDestroys) Process(ctx context.Context, cmd redis.Cmder) error {
 	return f.Client.Process(ctx, cmd)
 }
 
-func TestPersistentCookieOfAShortLifetime(t *testing.T) {
+func TestPersistentCookieOfAShortOrALongLifetime(t *testing.T) {
 	t.Parallel()
 	c := redistest.Mini(t).Client(t)
 	m := newManager(t, c, &session.Options{Lifetime: 10 * time.Millisecond}, &session.ManagerOptions{Persistent: true})
 	require.Equal(t, 1, login(t, m, tanaka).MaxAge, "0 would be no Max-Age at all")
+	m = newManager(t, c, &session.Options{Lifetime: century}, &session.ManagerOptions{Persistent: true})
+	require.Equal(t, math.MaxInt32, login(t, m, tanaka).MaxAge, "more would end it at once where an int has 32 bits")
 }

@@ -12,7 +12,8 @@ const (
 	defaultMaxBytes = 16 << 10
 )
 
-// Options of a [Store]. Nil options and zero fields mean the defaults.
+// Options of a [Store]. Nil options and zero fields mean the defaults. What IdleTimeout, Lifetime and Grace set is 1ms to a
+// hundred years.
 type Options struct {
 	// Prefix stands before every session's ID in its key. Defaults to "session:".
 	Prefix string
@@ -65,14 +66,21 @@ func (o *Options) withDefaults() (Options, error) {
 		opts.MaxBytes = defaultMaxBytes
 	}
 	switch {
-	case opts.IdleTimeout < time.Millisecond:
-		return opts, fmt.Errorf("option IdleTimeout: %v is under 1ms", opts.IdleTimeout)
-	case 0 < opts.Lifetime && opts.Lifetime < time.Millisecond:
-		return opts, fmt.Errorf("option Lifetime: %v is under 1ms", opts.Lifetime)
+	case !lasts(opts.IdleTimeout):
+		return opts, fmt.Errorf("Options.IdleTimeout is %v, must be %s", opts.IdleTimeout, lengths)
+	case opts.Lifetime > 0 && !lasts(opts.Lifetime):
+		return opts, fmt.Errorf("Options.Lifetime is %v, must be negative, or %s", opts.Lifetime, lengths)
 	case opts.TouchEvery >= opts.IdleTimeout:
-		return opts, fmt.Errorf("option TouchEvery: %v is not less than IdleTimeout, %v", opts.TouchEvery, opts.IdleTimeout)
-	case opts.Grace < 0 || 0 < opts.Grace && opts.Grace < time.Millisecond:
-		return opts, fmt.Errorf("option Grace: %v is under 1ms", opts.Grace)
+		return opts, fmt.Errorf("Options.TouchEvery is %v, must be less than IdleTimeout, %v", opts.TouchEvery, opts.IdleTimeout)
+	case opts.Grace != 0 && !lasts(opts.Grace):
+		return opts, fmt.Errorf("Options.Grace is %v, must be 0, or %s", opts.Grace, lengths)
 	}
 	return opts, nil
 }
+
+// longest keeps times, and the sums that an index is kept for, within what Redis and time.Duration can say.
+const longest = 100 * 365 * 24 * time.Hour
+
+var lengths = fmt.Sprintf("at least 1ms and at most %v", longest)
+
+func lasts(d time.Duration) bool { return time.Millisecond <= d && d <= longest }

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,9 @@ import (
 	"github.com/redispatterns/redispatterns/session"
 )
 
+// century is the longest that an option may last.
+const century = 100 * 365 * 24 * time.Hour
+
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	c := redistest.Mini(t).Client(t)
@@ -18,19 +22,64 @@ func TestNewRefuses(t *testing.T) {
 		opts session.Options
 		want string
 	}{
-		"idle":     {session.Options{IdleTimeout: -1}, "session: new: option IdleTimeout: -1ns is under 1ms"},
-		"lifetime": {session.Options{Lifetime: 1}, "session: new: option Lifetime: 1ns is under 1ms"},
+		"idle":     {session.Options{IdleTimeout: -1}, "session: new: Options.IdleTimeout is -1ns, must be at least 1ms and at most 876000h0m0s"},
+		"lifetime": {session.Options{Lifetime: 1}, "session: new: Options.Lifetime is 1ns, must be negative, or at least 1ms and at most 876000h0m0s"},
 		"touch": {
 			session.Options{IdleTimeout: time.Minute, TouchEvery: time.Minute},
-			"session: new: option TouchEvery: 1m0s is not less than IdleTimeout, 1m0s",
+			"session: new: Options.TouchEvery is 1m0s, must be less than IdleTimeout, 1m0s",
 		},
-		"grace": {session.Options{Grace: -1}, "session: new: option Grace: -1ns is under 1ms"},
+		"grace": {session.Options{Grace: -1}, "session: new: Options.Grace is -1ns, must be 0, or at least 1ms and at most 876000h0m0s"},
+		"endless idle": {
+			session.Options{IdleTimeout: math.MaxInt64},
+			"session: new: Options.IdleTimeout is 2562047h47m16.854775807s, must be at least 1ms and at most 876000h0m0s",
+		},
+		"endless lifetime": {
+			session.Options{Lifetime: math.MaxInt64, UserField: "user_id"},
+			"session: new: Options.Lifetime is 2562047h47m16.854775807s, must be negative, or at least 1ms and at most 876000h0m0s",
+		},
+		"endless grace": {
+			session.Options{Grace: century + 1},
+			"session: new: Options.Grace is 876000h0m0.000000001s, must be 0, or at least 1ms and at most 876000h0m0s",
+		},
 	} {
 		_, err := session.New[user](c, &tt.opts)
 		require.EqualError(t, err, tt.want, name)
 	}
 	_, err := session.New[user](nil, nil)
-	require.EqualError(t, err, "session: new: no client")
+	require.EqualError(t, err, "session: new: the client is nil")
+}
+
+// The longest times are within what Redis can say and this process can add up.
+func TestLongestTimes(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		s.OnlyOurs(t)
+		c := s.Client(t)
+		for _, lifetime := range []time.Duration{century, -1} {
+			for _, every := range stores {
+				store := newStore[user](t, c, &session.Options{
+					IdleTimeout: century, Lifetime: lifetime, Grace: century, TouchEvery: every, UserField: "user_id",
+				})
+				sess := create(t, store, tanaka)
+				old := sess.Token()
+				require.NoError(t, store.Rotate(ctx, sess))
+				for _, token := range []string{old, sess.Token()} {
+					loaded, err := store.Load(ctx, token)
+					require.NoError(t, err)
+					require.Equal(t, tanaka, loaded.Data)
+				}
+				ttl := c.PTTL(ctx, "session:"+sess.ID).Val()
+				require.Greater(t, ttl, century-time.Hour)
+				require.LessOrEqual(t, ttl, century)
+				list, err := store.List(ctx, "42")
+				require.NoError(t, err)
+				require.Len(t, list, 1)
+				n, err := store.DestroyAll(ctx, "42")
+				require.NoError(t, err)
+				require.Equal(t, 1, n)
+			}
+		}
+	})
 }
 
 // Options are copied, and New sends nothing.

@@ -21,8 +21,8 @@ type Session[T any] struct {
 	// [Options.TouchEvery], and once the end of the session's lifetime is nearer than its IdleTimeout it stands still.
 	LastSeen time.Time
 
-	// ExpiresAt is when the session ends if it is not used again, by this process's clock. It is a lower bound: by less
-	// than the time that Redis took to answer.
+	// ExpiresAt is when the session ends if it is not used again, by this process's clock. The true end is the same or
+	// later, by less than the round trip took.
 	ExpiresAt time.Time
 
 	own *own

@@ -69,7 +69,7 @@ type Store[T any] struct {
 // go-redis stores them, so that HGetAll(…).Scan reads them. A T that cannot be stored is an error that names the field.
 func New[T any](client redispatterns.Client, opts *Options) (*Store[T], error) {
 	if client == nil {
-		return nil, errors.New("session: new: no client")
+		return nil, errors.New("session: new: the client is nil")
 	}
 	o, err := opts.withDefaults()
 	if err != nil {

@@ -121,8 +121,8 @@ func (s *Store[T]) update(ctx context.Context, sess *Session[T], fn func(*T) err
 		if !errors.Is(err, ErrConflict) || try == updateTries {
 			return err
 		}
-		if err := pause(ctx, rand.N(min(time.Millisecond<<try, updateBackoff))); err != nil {
-			return err
+		if !script.Pause(ctx, rand.N(min(time.Millisecond<<try, updateBackoff))) {
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (s *Store[T]) update(ctx context.Context, sess *Session[T], fn func(*T) err
 func (s *Store[T]) compareAndSave(ctx context.Context, sess *Session[T], c *changes) error {
 	var unknown error
 	for try := 1; try <= unknownTries; try++ {
-		if unknown != nil && pause(ctx, rand.N(time.Millisecond<<try)) != nil {
+		if unknown != nil && !script.Pause(ctx, rand.N(time.Millisecond<<try)) {
 			break
 		}
 		sent := s.now()
@@ -154,9 +154,9 @@ func (s *Store[T]) compareAndSave(ctx context.Context, sess *Session[T], c *chan
 	return fmt.Errorf("%w: %w", ErrUnknown, unknown)
 }
 
-// Rotate gives sess a new token, with which the one it has ends, and writes its changed fields, in one step. It belongs
-// where a user's rights grow, so that a token which leaked before is worth nothing afterwards. The ID stays, and so does
-// the end of the lifetime. With [Options.Grace] the old token stays good for a while, but it cannot rotate.
+// Rotate replaces sess's token, which ends the old one, and writes its changed fields, in one step. It belongs where a
+// user's rights grow, so that a token which leaked before is worth nothing afterwards. The ID stays, and so does the end of
+// the lifetime. With [Options.Grace] the old token stays good for a while, but it cannot rotate.
 //
 // Of Rotates that run in parallel one wins, and the others get ErrConflict. ErrNotFound if there is no session any more.
 // When no reply comes, Rotate asks which token holds, for up to five seconds even if ctx has ended, and sess has that
@@ -253,15 +253,3 @@ func check[T any](sess *Session[T]) error {
 
 // newVersion is random rather than counted up, so that a writer who finds its own knows that it has written.
 func newVersion() string { return strconv.FormatInt(rand.Int64(), 10) }
-
-// pause waits for d, or until the context ends.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

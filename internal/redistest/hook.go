@@ -77,10 +77,10 @@ func (c *Counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// isHandshake says whether a command belongs to setting a connection up.
+// isHandshake says whether a command belongs to setting a connection up, or to keeping the map of a cluster.
 func isHandshake(name string) bool {
 	switch name {
-	case "hello", "auth", "client", "select", "command", "readonly", "quit":
+	case "hello", "auth", "client", "select", "command", "readonly", "quit", "cluster":
 		return true
 	}
 	return false

@@ -2,8 +2,10 @@ package redistest
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +29,7 @@ type Proxy struct {
 	fault   fault
 	left    int
 	names   []string
+	clients map[string]*impatient // of Client, by their local addresses
 	delay   time.Duration
 	hole    bool
 	hit     int
@@ -68,7 +71,8 @@ func newProxy(network, addr string) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{
-		listener: l, network: network, addr: addr, conns: map[net.Conn]struct{}{}, changed: make(chan struct{}),
+		listener: l, network: network, addr: addr, conns: map[net.Conn]struct{}{}, clients: map[string]*impatient{},
+		changed: make(chan struct{}),
 	}
 	p.wg.Go(p.accept)
 	return p, nil
@@ -85,13 +89,14 @@ func (p *Proxy) To(addr string) {
 	p.Kill()
 }
 
-// Client connects through the proxy until the test ends. Unless set changes it, a lost reply is noticed after 600 ms (a busy
-// machine's handshake takes long, and go-redis repeats no dial that timed out in it), and what may be sent again is sent so
-// often that a busy server is not taken for a lost one.
+// Client connects through the proxy until the test ends. It runs into its timeout as soon as a reply is dropped, so that the
+// timeout itself, unless set changes it, is longer than a busy machine stalls (what it took for lost would be sent again and
+// count twice; and go-redis repeats no dial that timed out in its handshake). What may be sent again is sent so often that a
+// busy server is not taken for a lost one.
 func (p *Proxy) Client(t testing.TB, set ...func(*redis.Options)) *redis.Client {
 	t.Helper()
 	o := p.options
-	o.ReadTimeout, o.MaxRetries = 600*time.Millisecond, 10
+	o.ReadTimeout, o.MaxRetries, o.Dialer = 4*time.Second, 10, p.dial
 	for _, f := range set {
 		f(&o)
 	}
@@ -265,12 +270,17 @@ func (l *link) requests() {
 }
 
 // replies copies replies to the client. From a lost one on nothing passes any more: whoever waits for it gives the
-// connection up.
+// connection up. An impatient client does so when no more comes that would be lost with it, as of a pipeline.
 func (l *link) replies() {
 	defer l.close()
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := l.server.Read(buf)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			l.proxy.giveUp(l.client)
+			_ = l.server.SetReadDeadline(time.Time{})
+			continue
+		}
 		if err != nil {
 			return
 		}
@@ -284,6 +294,7 @@ func (l *link) replies() {
 		case closeAfter:
 			return
 		case dropReply:
+			_ = l.server.SetReadDeadline(time.Now().Add(quiet))
 			continue
 		}
 		if _, err := l.client.Write(buf[:n]); err != nil {

@@ -18,7 +18,7 @@ func Cleanup(ctx context.Context, undo func(context.Context) error) error {
 	defer cancel()
 	for try := 1; ; try++ {
 		err := undo(ctx)
-		if err == nil || try == cleanupTries || !pause(ctx, cleanupInterval) {
+		if err == nil || try == cleanupTries || !Pause(ctx, cleanupInterval) {
 			return err
 		}
 	}

@@ -47,7 +47,7 @@ const (
 
 // Sure repeats what go-redis would have repeated of a command that it may not repeat blindly: an attempt that
 // surely was not executed. It stops at a result, at an outcome that is unknown, and with the context. A Once script runs
-// by it; a pipeline whose first command says NoRetry does too, with that command's error as the attempt's.
+// by it; a pipeline with a command that says NoRetry can too, with that command's error as the attempt's.
 func Sure[C any](ctx context.Context, attempt func() (C, error)) (C, error) {
 	if err := ctx.Err(); err != nil {
 		var none C
@@ -64,7 +64,7 @@ func Sure[C any](ctx context.Context, attempt func() (C, error)) (C, error) {
 			return cmd, err
 		case !refused(err) && !Unsent(err):
 			return cmd, unknownError{err}
-		case errors.Is(err, redis.ErrClosed) || enough(err, try, began) || !pause(ctx, backoff+rand.N(backoff)):
+		case errors.Is(err, redis.ErrClosed) || enough(err, try, began) || !Pause(ctx, backoff+rand.N(backoff)):
 			return cmd, err
 		}
 		backoff = min(backoff*4, onceMaxBackoff/2)
@@ -105,7 +105,7 @@ func enough(err error, try int, began time.Time) bool {
 func settled[C any](ctx context.Context, attempt func() (C, error)) (C, error) {
 	for began := time.Now(); ; {
 		cmd, err := attempt()
-		if err == nil || !moving(err) || enough(err, 0, began) || !pause(ctx, movingPause/2+rand.N(movingPause)) {
+		if err == nil || !moving(err) || enough(err, 0, began) || !Pause(ctx, movingPause/2+rand.N(movingPause)) {
 			return cmd, err
 		}
 	}
@@ -118,16 +118,4 @@ func Unsent(err error) bool {
 	}
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
-}
-
-// pause waits for d; false when the context has ended by then.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil // both at once: an attempt now would only turn "not applied" into "unknown"
-	case <-ctx.Done():
-		return false
-	}
 }

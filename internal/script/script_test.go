@@ -57,21 +57,21 @@ func TestTypedReplies(t *testing.T) {
 
 func TestScriptFlushIsHealed(t *testing.T) {
 	t.Parallel()
-	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
-		s.OnlyOurs(t)
-		c, ctx, key := s.Client(t), context.Background(), redistest.ID()
-		n := redistest.Count(c)
-		for i := range 3 {
-			require.NoError(t, c.ScriptFlush(ctx).Err())
-			n.Reset()
-			got, err := count.Once().Int(ctx, c, []string{key})
-			require.NoError(t, err)
-			require.EqualValues(t, i+1, got)
-			if s.Mini != nil { // the server is this test's alone
+	own, _ := redistest.Own(t) // other tests know their scripts to be there
+	for name, s := range map[string]*redistest.Server{"miniredis": redistest.Mini(t), "redis": own} {
+		t.Run(name, func(t *testing.T) {
+			c, ctx, key := s.Client(t), context.Background(), redistest.ID()
+			n := redistest.Count(c)
+			for i := range 3 {
+				require.NoError(t, c.ScriptFlush(ctx).Err())
+				n.Reset()
+				got, err := count.Once().Int(ctx, c, []string{key})
+				require.NoError(t, err)
+				require.EqualValues(t, i+1, got)
 				require.Equal(t, []string{"evalsha", "eval"}, n.Commands())
 			}
-		}
-	})
+		})
+	}
 }
 
 // Once runs once and says so: executed, not executed, or unknown.
