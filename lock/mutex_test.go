@@ -276,23 +276,23 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	}
 	for _, ttl := range []time.Duration{-1, 0, time.Millisecond - 1} {
 		for op, run := range ops(locks.Mutex("x").WithTTL(ttl)) {
-			require.ErrorContains(t, run(), "the TTL is "+ttl.String()+", and must be at least 1ms", op)
+			require.ErrorContains(t, run(), "the TTL is "+ttl.String()+", must be at least 1ms", op)
 		}
 	}
 	require.ErrorIs(t, ops(locks.Mutex("").WithTTL(-1))["Lock"](), lock.ErrInvalidName)
 	require.Zero(t, n.Trips())
 
 	for want, opts := range map[string]*lock.Options{
-		"TTL": {TTL: -1}, "TTL is 999.999µs": {TTL: time.Millisecond - 1}, "PollInterval": {PollInterval: -1}, "FenceRetention": {FenceRetention: -time.Hour},
+		"lock: new: Options.TTL is -1ns": {TTL: -1}, "Options.TTL is 999.999µs": {TTL: time.Millisecond - 1}, "Options.PollInterval": {PollInterval: -1}, "Options.FenceRetention": {FenceRetention: -time.Hour},
 	} {
 		_, err := lock.New(c, opts)
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, "at least 1ms")
 	}
 	_, err := lock.New(c, &lock.Options{MaxHold: -1})
-	require.ErrorContains(t, err, "MaxHold is -1ns, and must not be negative")
+	require.ErrorContains(t, err, "lock: new: Options.MaxHold is -1ns, must not be negative")
 	_, err = lock.New(nil, nil)
-	require.ErrorContains(t, err, "client is nil")
+	require.ErrorContains(t, err, "lock: new: the client is nil")
 	require.ErrorContains(t, lock.Do(ctx, nil, nil), "nil")
 
 	lease := mustLock(t, locks.Mutex("x"))

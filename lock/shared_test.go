@@ -182,7 +182,7 @@ func TestSemaphore(t *testing.T) {
 		inUse(0)
 
 		_, err = locks.Semaphore(name, 0).TryAcquire(ctx)
-		require.ErrorContains(t, err, "the number of permits is 0, and must be at least 1")
+		require.ErrorContains(t, err, "the number of permits is 0, must be at least 1")
 		_, err = locks.Semaphore("", 1).TryAcquire(ctx)
 		require.ErrorIs(t, err, lock.ErrInvalidName)
 		_, err = locks.Semaphore(name, 1).WithTTL(-1).Acquire(ctx)
