@@ -56,14 +56,14 @@ func breaking(t *testing.T, fn func(t *testing.T, c *breakable, locks, sound *lo
 	})
 }
 
-// breakingQuorum does it with three nodes.
-func breakingQuorum(t *testing.T, fn func(t *testing.T, nodes []*breakable, servers []*redistest.Server, locks *lock.Locker)) {
+// breakingQuorum does it with so many nodes.
+func breakingQuorum(t *testing.T, n int, fn func(t *testing.T, nodes []*breakable, servers []*redistest.Server, locks *lock.Locker)) {
 	t.Helper()
 	redistest.Virtual(t, func(t *testing.T, _ *redistest.Server) {
 		var nodes []*breakable
 		var servers []*redistest.Server
 		var clients []redispatterns.Client
-		for range 3 {
+		for range n {
 			mini, c := virtualNode(t)
 			defer mini.Close()
 			defer c.Close()
@@ -110,7 +110,7 @@ func TestALossIsReportedThoughRedisIsDown(t *testing.T) {
 		})
 		t.Run(op+", quorum", func(t *testing.T) {
 			t.Parallel()
-			breakingQuorum(t, func(t *testing.T, nodes []*breakable, _ []*redistest.Server, locks *lock.Locker) {
+			breakingQuorum(t, 3, func(t *testing.T, nodes []*breakable, _ []*redistest.Server, locks *lock.Locker) {
 				lease := mustLock(t, locks.Mutex("x"))
 				nodes[0].fault.Store(&down)
 				nodes[1].fault.Store(&down)
@@ -201,7 +201,7 @@ func TestAnOwnBoundIsNoContextsError(t *testing.T) {
 	})
 	t.Run("a node", func(t *testing.T) {
 		t.Parallel()
-		breakingQuorum(t, func(t *testing.T, nodes []*breakable, _ []*redistest.Server, locks *lock.Locker) {
+		breakingQuorum(t, 3, func(t *testing.T, nodes []*breakable, _ []*redistest.Server, locks *lock.Locker) {
 			lease := mustLock(t, locks.Mutex("y"))
 			nodes[0].fault.Store(&silent)
 			nodes[1].fault.Store(&silent)
@@ -224,7 +224,7 @@ func TestAnOwnBoundIsNoContextsError(t *testing.T) {
 func TestQuorumReleasesAfterClose(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	breakingQuorum(t, func(t *testing.T, nodes []*breakable, servers []*redistest.Server, locks *lock.Locker) {
+	breakingQuorum(t, 3, func(t *testing.T, nodes []*breakable, servers []*redistest.Server, locks *lock.Locker) {
 		lease, left := mustLock(t, locks.Mutex("x")), mustLock(t, locks.Mutex("y"))
 		redistest.Sleep(time.Millisecond)
 		require.NoError(t, locks.Close())

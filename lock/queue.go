@@ -61,7 +61,7 @@ func (q *line) serve(w *waiter) (*Lease, error) {
 		}
 		lease, held, fence, err := q.look(ctx, w, member, 3*refresh)
 		q.told(err)
-		pause := refresh
+		pause := refresh - rand.N(refresh/10+1) // so that processes which began together do not go on together
 		switch {
 		case lease != nil:
 			q.failing = time.Time{}
