@@ -60,6 +60,13 @@ func key(name string) string { return "lock:" + name }
 
 func fenceKey(name string) string { return "{lock:" + name + "}~f" }
 
+// left holds that so much of a time is left as a slow machine leaves of it.
+func left(t testing.TB, of, got time.Duration) {
+	t.Helper()
+	require.LessOrEqual(t, got, of)
+	require.Greater(t, got, of/2)
+}
+
 func short(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)

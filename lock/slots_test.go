@@ -128,7 +128,10 @@ func TestASlotMoves(t *testing.T) {
 	ap, err := cluster.Client(t).AutoPipeline()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = ap.Close() })
-	clients := []redispatterns.Client{plain, ap}
+	async, err := cluster.Client(t).AsyncAutoPipeline()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = async.Close() })
+	clients := []redispatterns.Client{plain, ap, async}
 	m := newMover(t, cluster, rediskey.Slot(key(tag)))
 
 	var lockers []*lock.Locker
