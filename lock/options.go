@@ -67,10 +67,10 @@ func (o *Options) withDefaults() (Options, error) {
 		*d.value = d.value.Truncate(time.Millisecond)
 	}
 	if c.MaxHold < 0 {
-		return c, negative("MaxHold", c.MaxHold)
+		return c, negative("Options.MaxHold", c.MaxHold)
 	}
 	if c.Replicas < 0 {
-		return c, negative("Replicas", c.Replicas)
+		return c, negative("Options.Replicas", c.Replicas)
 	}
 	return c, nil
 }
@@ -86,5 +86,5 @@ func checkLength(name string, d time.Duration) error {
 }
 
 func negative(name string, value any) error {
-	return fmt.Errorf("Options.%s is %v, must not be negative", name, value)
+	return fmt.Errorf("%s is %v, must not be negative", name, value)
 }
