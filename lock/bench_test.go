@@ -2,7 +2,6 @@ package lock_test
 
 import (
 	"context"
-	"math"
 	"testing"
 	"time"
 
@@ -12,40 +11,6 @@ import (
 	"github.com/redispatterns/redispatterns"
 	"github.com/redispatterns/redispatterns/internal/redistest"
 )
-
-// A free lock is taken and released in two round trips, and few allocations, with its fence and its renewal.
-func TestCostOfAFreeLock(t *testing.T) {
-	c, ctx := redistest.Real(t).Client(t), context.Background()
-	locks := newLocker(t, c, nil)
-	names := make([]string, 600)
-	for i := range names {
-		names[i] = redistest.ID()
-	}
-	serial := 0
-	run := func() {
-		serial++
-		lease, err := locks.Mutex(names[serial]).Lock(ctx)
-		if err == nil {
-			err = lease.Release(ctx)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	run()
-	if !redistest.Race {
-		allocs := math.Inf(1)
-		for range 5 {
-			allocs = min(allocs, testing.AllocsPerRun(100, run))
-		}
-		t.Logf("%v allocations", allocs)
-		require.LessOrEqual(t, allocs, 23.0)
-	}
-	n := redistest.Count(c)
-	run()
-	require.Equal(t, 2, n.Trips())
-	require.Equal(t, []string{"evalsha", "evalsha"}, n.Commands())
-}
 
 func BenchmarkLock(b *testing.B) {
 	c := redistest.Real(b).Client(b)

@@ -13,7 +13,7 @@ var (
 	// ErrNotAcquired says that someone else holds the lock; the error is a *HeldError.
 	ErrNotAcquired = errors.New("lock: not acquired")
 	// ErrLost says that this lease is not held any more: it lapsed, or somebody took the lock away. Of an acquisition it says
-	// that the lease had lapsed when the reply came.
+	// that the lease had lapsed when the reply came, of Adopt also that nobody holds the lock under the token.
 	ErrLost = errors.New("lock: lost")
 	// ErrNotReplicated says that fewer replicas than Options.Replicas confirmed an acquisition, which was released again.
 	ErrNotReplicated = errors.New("lock: not replicated")
@@ -54,6 +54,17 @@ func (e *HeldError) Is(target error) bool { return target == ErrNotAcquired }
 
 // Unwrap returns Err.
 func (e *HeldError) Unwrap() error { return e.Err }
+
+var errNoAnswer = errors.New("redis does not answer")
+
+// ownBound takes the place of the error of a context that this package made, when that has ended: a caller would take it for
+// its own context's, which lives.
+func ownBound(own context.Context, err error) error {
+	if own.Err() != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+		return fmt.Errorf("%w: %v", errNoAnswer, err)
+	}
+	return err
+}
 
 // ended is why ctx ended: its error, and its cause where that says more.
 func ended(ctx context.Context) error {

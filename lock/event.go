@@ -20,7 +20,7 @@ type EventKind uint8
 
 // The kinds of events. A lease that ends because its Locker is closed is neither released nor lost.
 const (
-	Acquired    EventKind = iota // by Lock, TryLock or Adopt
+	Acquired    EventKind = iota // by Lock, TryLock, RLock, TryRLock, Acquire, TryAcquire or Adopt
 	NotAcquired                  // another holder prevented it, or Redis failed
 	Renewed                      // in the background; Err says that it failed, and will be tried again
 	Released                     // by Release or Leave

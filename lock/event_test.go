@@ -2,12 +2,10 @@ package lock_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns/internal/redistest"
@@ -103,34 +101,4 @@ func TestObserve(t *testing.T) {
 			require.Equal(t, "abc", id, "an event carries the values of the context of its lease")
 		}
 	})
-}
-
-// Counters as Prometheus has them, without its client library.
-func ExampleOptions_observe() {
-	var (
-		mu       sync.Mutex
-		counters = map[string]int{}
-		waited   time.Duration
-	)
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
-	defer rdb.Close()
-	locks, _ := lock.New(rdb, &lock.Options{Observe: func(_ context.Context, e lock.Event) {
-		mu.Lock()
-		defer mu.Unlock()
-		counters["lock_"+e.Kind.String()+"_total"]++ // lock_events_total{kind="…"}
-		if e.Kind == lock.Acquired {
-			waited += e.Waited // lock_wait_seconds
-		}
-	}})
-	defer locks.Close()
-	ctx := context.Background()
-
-	m := locks.Mutex("order:10")
-	lease, _ := m.Lock(ctx)
-	_, _ = m.TryLock(ctx)
-	_ = lease.Release(ctx)
-	mu.Lock()
-	defer mu.Unlock()
-	fmt.Println(counters["lock_acquired_total"], counters["lock_not acquired_total"], counters["lock_released_total"], waited > 0)
-	// Output: 1 1 1 true
 }

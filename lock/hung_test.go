@@ -19,11 +19,11 @@ import (
 // A pipeline over a cluster is over when its slowest node has answered.
 func TestAMasterThatHangsCostsItsOwnLeasesAlone(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.OwnCluster(t, 3)
+	cluster := redistest.OwnCluster(t, 3, time.Minute) // the other masters do not find out
 	c, ctx := cluster.Client(t, func(o *redis.ClusterOptions) {
 		o.ContextTimeoutEnabled, o.DialerRetries = true, 1
 	}), context.Background()
-	l, err := lock.New(c, &lock.Options{TTL: 3 * time.Second})
+	l, err := lock.New(c, &lock.Options{TTL: 6 * time.Second})
 	require.NoError(t, err)
 	hung, err := c.MasterForKey(ctx, "lock:hung")
 	require.NoError(t, err)

@@ -256,7 +256,7 @@ func TestAdoptOfUnknownOutcomeGivesBack(t *testing.T) {
 	t.Parallel()
 	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
 		p, ctx, name := s.Proxy(t), context.Background(), redistest.ID()
-		c := p.Client(t, func(o *redis.Options) { o.MaxRetries = -1 })
+		c := p.Client(t, func(o *redis.Options) { o.MaxRetries, o.ReadTimeout = -1, 5*time.Second })
 		l, err := lock.New(c, &lock.Options{NoRenew: true})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = l.Close() })

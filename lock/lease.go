@@ -130,7 +130,8 @@ func (l *Lease) Until() time.Time {
 	return l.until
 }
 
-// TTL asks Redis how much of the lease is left. The error is ErrLost when it is not held.
+// TTL asks Redis how much of the lease is left: -1ms where another program took its expiry away, which the next renewal puts
+// back. The error is ErrLost when it is not held.
 func (l *Lease) TTL(ctx context.Context) (time.Duration, error) {
 	return l.extend(ctx, "TTL of", 0)
 }
@@ -209,15 +210,16 @@ func (l *Lease) taken(how string) {
 
 // Release gives the lock up, to the waiter that is next if there is one. It works though ctx has ended, and then takes five
 // seconds at most. The lease is over when Release is called, whatever it returns: nil when the lock was freed, by an earlier
-// call too; ErrLost when the lease had been lost; and else what kept Redis from answering. Then it may be called again, and
-// the lock lapses at its TTL.
+// call too; ErrLost when the lease had been lost, joined by what kept Redis from answering if it did not; and else that alone.
+// Then it may be called again, and the lock lapses at its TTL.
 func (l *Lease) Release(ctx context.Context) error {
 	return l.finish(ctx, "release", l.release)
 }
 
 // Leave ends the lease as Release does, but keeps the name taken for ttl from now: for a job that shall not run again
-// before, or for a process that adopts the token. Until then only Adopt and ForceUnlock free it. The error is ErrLost when the
-// lease had been lost.
+// before, or for a process that adopts the token. Until then only Adopt and ForceUnlock free it. A ttl below 1ms or above 100
+// years is refused, and the lease goes on. The error is ErrLost when the lease had been lost, as of Release. After any other the
+// lease is over here, the lock lapses at its TTL, and Leave or Release may be called again.
 func (l *Lease) Leave(ctx context.Context, ttl time.Duration) error {
 	if err := checkLength("the TTL", ttl); err != nil {
 		return failed(ctx, "leave", l.Name(), err)
@@ -252,6 +254,9 @@ func (l *Lease) finish(ctx context.Context, op string, send func(context.Context
 			defer cancel()
 		}
 		err := send(bounded)
+		if bounded != ctx {
+			err = ownBound(bounded, err)
+		}
 		released, gone = err == nil, errors.Is(err, ErrLost)
 		l.mu.Lock()
 		l.released, l.gone = released, gone
@@ -264,6 +269,9 @@ func (l *Lease) finish(ctx context.Context, op string, send func(context.Context
 			l.observe(Lost, ErrLost)
 		}
 		if err != nil && !gone {
+			if lost { // for sure, whatever became of what was sent
+				err = fmt.Errorf("%w: %w", ErrLost, err)
+			}
 			return failed(ctx, op, l.mutex.name, err)
 		}
 	}

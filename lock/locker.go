@@ -56,7 +56,7 @@ func New(client redispatterns.Client, opts *Options) (*Locker, error) {
 	l.closing, l.close = context.WithCancel(context.Background())
 	l.hub = newHub(l)
 	if o.Replicas > 0 && !l.canWait() {
-		return nil, fmt.Errorf("lock: new: Replicas needs a *redis.Client or a client with MasterForKey, not %T: %w", client, ErrUnsupported)
+		return nil, fmt.Errorf("lock: new: Options.Replicas needs a *redis.Client or a client with MasterForKey, not %T: %w", client, ErrUnsupported)
 	}
 	l.renewer.init(l)
 	return l, nil

@@ -60,6 +60,19 @@ func key(name string) string { return "lock:" + name }
 
 func fenceKey(name string) string { return "{lock:" + name + "}~f" }
 
+// left holds that so much of a time is left as a slow machine leaves of it.
+func left(t testing.TB, of, got time.Duration, what ...any) {
+	t.Helper()
+	require.LessOrEqual(t, got, of, what...)
+	require.Greater(t, got, of/2, what...)
+}
+
+// lapsed says that a lease was lost since its time was over, as where this machine stood still, and not to another while it
+// was good.
+func lapsed(lease *lock.Lease, err error) bool {
+	return errorIs(err, lock.ErrLost) && !time.Now().Before(lease.Until())
+}
+
 func short(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)

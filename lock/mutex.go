@@ -58,10 +58,10 @@ func (m *Mutex) WithTTL(ttl time.Duration) *Mutex {
 }
 
 // Lock takes the lock, waiting while somebody else holds it. The context bounds the wait and nothing else: the lease
-// outlives it. An error of Redis is returned at once when the first attempt meets it, and when it lasts for a TTL later.
-// Where the context ends the wait the error is a *HeldError, and matches ErrNotAcquired and the context's error. It is ErrLost
-// where the reply to the first attempt took longer than the TTL, and ErrNotReplicated as Options.Replicas says; either way
-// what was taken is given up.
+// outlives it. If the first attempt fails, its error is returned at once. A call that already waits rides errors out, and
+// returns one only after a whole TTL of them. Where the context ends the wait the error is a *HeldError, and matches
+// ErrNotAcquired and the context's error. It is ErrLost where the reply to the first attempt took longer than the TTL, and
+// ErrNotReplicated as Options.Replicas says; either way what was taken is given up.
 //
 // Those of a Locker that wait for a name stand in one line, first come first served, and are one waiter in Redis. There may be
 // 10000 of them: one more is refused at once, with a *HeldError.

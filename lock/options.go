@@ -46,7 +46,7 @@ func (o *Options) withDefaults() (Options, error) {
 		c.Prefix = "lock:"
 	}
 	if err := rediskey.Check(c.Prefix + "name"); err != nil {
-		return c, fmt.Errorf("the Prefix is %q: %w", c.Prefix, err)
+		return c, fmt.Errorf("Options.Prefix is %q: %w", c.Prefix, err)
 	}
 	for _, d := range []struct {
 		name  string
@@ -61,16 +61,16 @@ func (o *Options) withDefaults() (Options, error) {
 		if *d.value == 0 {
 			*d.value = d.zero
 		}
-		if err := checkLength(d.name, *d.value); err != nil {
+		if err := checkLength("Options."+d.name, *d.value); err != nil {
 			return c, err
 		}
 		*d.value = d.value.Truncate(time.Millisecond)
 	}
 	if c.MaxHold < 0 {
-		return c, negative("MaxHold", c.MaxHold)
+		return c, negative("Options.MaxHold", c.MaxHold)
 	}
 	if c.Replicas < 0 {
-		return c, negative("Replicas", c.Replicas)
+		return c, negative("Options.Replicas", c.Replicas)
 	}
 	return c, nil
 }
@@ -80,11 +80,11 @@ const longest = 100 * 365 * 24 * time.Hour
 
 func checkLength(name string, d time.Duration) error {
 	if d < time.Millisecond || d > longest {
-		return fmt.Errorf("%s is %v, and must be at least 1ms and at most %v", name, d, longest)
+		return fmt.Errorf("%s is %v, must be at least 1ms and at most %v", name, d, longest)
 	}
 	return nil
 }
 
 func negative(name string, value any) error {
-	return fmt.Errorf("%s is %v, and must not be negative", name, value)
+	return fmt.Errorf("%s is %v, must not be negative", name, value)
 }

@@ -57,8 +57,6 @@ func (m *Mutex) poll(ctx context.Context, attempt func(context.Context) (*Lease,
 // patience is how long an answer is awaited before it counts as missing, and what was seen before it as old.
 const patience = 250 * time.Millisecond
 
-var errNoAnswer = errors.New("redis does not answer")
-
 // unanswered says whether what was asked then, and has had no answer, has waited too long for one.
 func unanswered(asked time.Time) bool { return !asked.IsZero() && time.Since(asked) > patience }
 

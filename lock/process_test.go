@@ -55,8 +55,7 @@ func child(role string) {
 // hold says, again and again, at which time it surely had the lease: a time before a look at Held that says yes.
 func hold(c *redis.Client, lease *lock.Lease, role string) {
 	ctx := lease.Context(context.Background())
-	fmt.Printf("%s %d %d\n", lease.Name(), lease.Fence(), time.Now().UnixNano())
-	for end := time.Now().Add(rand.N(20 * time.Millisecond)); role == "hold" || time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(rand.N(20 * time.Millisecond)); ; time.Sleep(time.Millisecond) {
 		before := time.Now().UnixNano()
 		if ctx.Err() != nil {
 			if role == "hold" {
@@ -65,6 +64,9 @@ func hold(c *redis.Client, lease *lock.Lease, role string) {
 			return
 		}
 		fmt.Printf("%s %d %d\n", lease.Name(), lease.Fence(), before)
+		if role != "hold" && !time.Now().Before(end) {
+			return
+		}
 	}
 }
 
@@ -195,11 +197,23 @@ func TestHistory(t *testing.T) {
 	for i := range children {
 		begin(i)
 	}
+	for _, r := range children { // a busy machine takes its time to start them
+		redistest.Eventually(t, func() bool { return r.out.last() != "" }, "all are at work")
+	}
+	seen := func() (n int) {
+		for _, r := range all {
+			for _, found := range spansOf(t, r.out.get()) {
+				n += len(found)
+			}
+		}
+		return n
+	}
 	d := redistest.Long()
 	if d > 3*time.Second {
 		d = time.Minute
 	}
-	for end := time.Now().Add(d); time.Now().Before(end); s.Advance(t, rand.N(60*time.Millisecond)) {
+	began := time.Now()
+	for ; time.Since(began) < d || seen() <= 10 && time.Since(began) < redistest.Patience; s.Advance(t, rand.N(60*time.Millisecond)) {
 		i := rand.N(len(children))
 		switch rand.N(7) {
 		case 0:

@@ -61,7 +61,7 @@ func (q *line) serve(w *waiter) (*Lease, error) {
 		}
 		lease, held, fence, err := q.look(ctx, w, member, 3*refresh)
 		q.told(err)
-		pause := refresh
+		pause := refresh - rand.N(refresh/10+1) // so that processes which began together do not go on together
 		switch {
 		case lease != nil:
 			q.failing = time.Time{}
@@ -122,31 +122,38 @@ func (q *line) serve(w *waiter) (*Lease, error) {
 
 // look asks for the lock, and stands in the queue if another has it.
 func (q *line) look(ctx context.Context, w *waiter, member string, alive time.Duration) (*Lease, *HeldError, int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(w.mutex.ttl, time.Second))
+	bounded, cancel := context.WithTimeout(ctx, max(w.mutex.ttl, time.Second))
 	defer cancel()
+	lease, held, fence, err := q.lookOnce(bounded, w, member, alive)
+	switch {
+	case err == nil:
+		return lease, q.saw(held), fence, nil
+	case q.locker.closing.Err() != nil:
+		err = ErrClosed
+	default:
+		err = ownBound(bounded, err)
+	}
+	return nil, nil, 0, failed(w.ctx, "acquire", w.mutex.name, err)
+}
+
+func (q *line) lookOnce(ctx context.Context, w *waiter, member string, alive time.Duration) (*Lease, *HeldError, int64, error) {
 	if q.ear.deaf() {
 		lease, held, err := w.mutex.attempt(ctx)
-		return lease, q.saw(held), 0, err
+		return lease, held, 0, errors.Unwrap(err)
 	}
 	m, sent := w.mutex, time.Now()
 	reply, err := waitScript.StringsOf(ctx, m.locker.client, script.AnyLength, m.keys(),
 		w.token, m.millis, m.locker.retention, member, alive.Milliseconds(), q.channel)
 	if err != nil {
-		return nil, nil, 0, failed(ctx, "acquire", m.name, err)
+		return nil, nil, 0, err
 	}
 	if len(reply) == 3 {
 		held, err := m.held(reply)
 		fence, fenceErr := strconv.ParseInt(reply[2], 10, 64)
-		if err := cmp.Or(err, fenceErr); err != nil {
-			return nil, nil, 0, failed(ctx, "acquire", m.name, err)
-		}
-		return nil, q.saw(held), fence, nil
+		return nil, held, fence, cmp.Or(err, fenceErr)
 	}
 	lease, err := m.lease(w.token, w.token, reply, sent)
-	if err != nil {
-		return nil, nil, 0, failed(ctx, "acquire", m.name, err)
-	}
-	return lease, nil, 0, nil
+	return lease, nil, 0, err
 }
 
 func (q *line) saw(held *HeldError) *HeldError {

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,13 +21,13 @@ import (
 // alone does not exclude them. It has Mutex with Lock, TryLock and what a Lease has; the rest is ErrUnsupported. Waiters poll.
 func NewQuorum(opts *Options, nodes ...redispatterns.Client) (*Locker, error) {
 	if len(nodes) < 3 {
-		return nil, fmt.Errorf("lock: new quorum: there are %d nodes, and must be at least 3", len(nodes))
+		return nil, fmt.Errorf("lock: new quorum: there are %d nodes, must be at least 3", len(nodes))
 	}
 	if slices.Contains(nodes, nil) {
 		return nil, errors.New("lock: new quorum: a client is nil")
 	}
 	if opts != nil && opts.Replicas != 0 {
-		return nil, fmt.Errorf("lock: new quorum: Replicas: %w", ErrUnsupported)
+		return nil, fmt.Errorf("lock: new quorum: Options.Replicas: %w", ErrUnsupported)
 	}
 	l, err := New(nodes[0], opts)
 	if err != nil {
@@ -57,23 +58,24 @@ type vote[T any] struct {
 	err   error
 }
 
-// ask puts a question to every node at once, and returns its votes as they come. A node has a part of the TTL to answer.
-func ask[T any](ctx context.Context, m *Mutex, question func(ctx context.Context, i int) (T, error)) (<-chan vote[T], error) {
+// ask puts a question to every node at once, and returns its votes as they come. A node has a part of the TTL to answer. What
+// is asked after Close, as by Release, runs all the same: Close waits for what came before it alone.
+func ask[T any](ctx context.Context, m *Mutex, question func(ctx context.Context, i int) (T, error)) <-chan vote[T] {
 	l := m.locker
 	votes := make(chan vote[T], len(l.nodes))
 	bound := min(max(m.ttl/20, minNodeBound), maxNodeBound)
 	for i := range l.nodes {
-		ran := l.run(func() {
+		voting := func() {
 			ctx, cancel := context.WithTimeout(ctx, bound)
 			defer cancel()
 			value, err := question(ctx, i)
-			votes <- vote[T]{i, value, err}
-		})
-		if !ran {
-			return nil, ErrClosed
+			votes <- vote[T]{i, value, ownBound(ctx, err)}
+		}
+		if !l.run(voting) {
+			go voting()
 		}
 	}
-	return votes, nil
+	return votes
 }
 
 const (
@@ -91,7 +93,7 @@ type tally struct {
 func (l *Locker) tally() *tally { return &tally{nodes: len(l.nodes), majority: l.majority()} }
 
 func (t *tally) open() bool {
-	return t.yes < t.majority && t.yes+t.nodes-t.yes-t.no-len(t.failures) >= t.majority
+	return t.yes < t.majority && t.nodes-t.no-len(t.failures) >= t.majority
 }
 
 // err says that too few nodes answered, and what each reported.
@@ -120,8 +122,11 @@ func (m *Mutex) attemptQuorum(ctx context.Context) (*Lease, *HeldError, error) {
 	for i := range answered {
 		answered[i] = make(chan struct{})
 	}
-	votes, err := ask(context.WithoutCancel(ctx), m, func(ctx context.Context, i int) ([]string, error) {
+	votes := ask(context.WithoutCancel(ctx), m, func(ctx context.Context, i int) ([]string, error) {
 		defer close(answered[i])
+		if err := l.open(); err != nil {
+			return nil, err // nothing could clean up after it
+		}
 		node := l.nodes[i]
 		reply, err := acquireScript.again.StringsOf(ctx, node, script.AnyLength, m.fenceKeys(), token, m.millis, l.retention)
 		if len(reply) != 2 {
@@ -138,9 +143,6 @@ func (m *Mutex) attemptQuorum(ctx context.Context) (*Lease, *HeldError, error) {
 		return reply, err
 	})
 	defer close(decided)
-	if err != nil {
-		return nil, nil, failed(ctx, op, m.name, err)
-	}
 	t, held := l.tally(), (*HeldError)(nil)
 	for t.open() {
 		select {
@@ -150,9 +152,11 @@ func (m *Mutex) attemptQuorum(ctx context.Context) (*Lease, *HeldError, error) {
 				t.failures = append(t.failures, &NodeError{v.node, v.err})
 			case len(v.value) == 2:
 				t.no++
-				if held, err = m.held(v.value); err != nil {
+				refusal, err := m.held(v.value)
+				if err != nil {
 					return nil, nil, failed(ctx, op, m.name, err)
 				}
+				held = refusal
 			default:
 				t.yes++
 			}
@@ -164,7 +168,7 @@ func (m *Mutex) attemptQuorum(ctx context.Context) (*Lease, *HeldError, error) {
 		if t.no > t.nodes-t.majority {
 			return nil, held, nil
 		}
-		return nil, nil, failed(ctx, op, m.name, t.err())
+		return nil, nil, failed(ctx, op, m.name, cmp.Or(l.open(), t.err()))
 	}
 	lease := m.newLease(token, token, 0)
 	lease.answered = answered
@@ -181,7 +185,7 @@ func (l *Lease) extendQuorum(ctx context.Context, ttl time.Duration, exactly boo
 	m, t := l.mutex, l.locker.tally()
 	decided := make(chan struct{})
 	confirmed := false
-	votes, err := ask(context.WithoutCancel(ctx), m, func(ctx context.Context, i int) (int64, error) {
+	votes := ask(context.WithoutCancel(ctx), m, func(ctx context.Context, i int) (int64, error) {
 		node, err := l.acquiredOn(ctx, i)
 		if err != nil {
 			return 0, err
@@ -197,9 +201,6 @@ func (l *Lease) extendQuorum(ctx context.Context, ttl time.Duration, exactly boo
 		return left, err
 	})
 	defer close(decided)
-	if err != nil {
-		return 0, err
-	}
 	var left []int64
 	for t.open() {
 		select {
@@ -266,7 +267,7 @@ func (l *Lease) releaseQuorum(ctx context.Context) error {
 	release := func(ctx context.Context, node redispatterns.Client) (int64, error) {
 		return releaseScript.IntOf(ctx, node, m.keys(), l.member, l.locker.retention, "")
 	}
-	votes, err := ask(context.WithoutCancel(ctx), m, func(ctx context.Context, i int) (had int64, err error) {
+	votes := ask(context.WithoutCancel(ctx), m, func(ctx context.Context, i int) (had int64, err error) {
 		node, err := l.acquiredOn(ctx, i)
 		if err == nil {
 			had, err = release(ctx, node)
@@ -279,9 +280,6 @@ func (l *Lease) releaseQuorum(ctx context.Context) error {
 		}
 		return had, err
 	})
-	if err != nil {
-		return err
-	}
 	for t.open() {
 		select {
 		case v := <-votes:

@@ -157,7 +157,7 @@ func (r *renewer) take() (lapsed, due []*Lease, more bool) {
 		l := r.leases[0]
 		l.mu.Lock()
 		early := l.renewal.due.After(now)
-		renew := (l.granted || r.renews(l)) && l.inFlight < renewalsAtATime
+		renew := (l.granted || r.renews(l)) && (l.inFlight == 0 || !early && l.inFlight < renewalsAtATime)
 		switch {
 		case past(l.until):
 			lapsed = append(lapsed, l)
@@ -231,13 +231,13 @@ func (r *renewer) renew(batch []*Lease) {
 				rest = append(rest, l)
 				continue
 			}
-			r.renewed(l, sent, left, err)
+			r.renewed(l, sent, left, ownBound(ctx, err))
 		}
 	}
 	for _, l := range rest {
 		sent := time.Now()
 		left, err := l.sendExtend(ctx, l.mutex.ttl, false)
-		r.renewed(l, sent, left, err)
+		r.renewed(l, sent, left, ownBound(ctx, err))
 	}
 }
 

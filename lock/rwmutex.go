@@ -28,8 +28,9 @@ func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.mutex.Loc
 // TryLock takes the writer's side if nobody has either, as Mutex.TryLock does.
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.mutex.TryLock(ctx) }
 
-// RLock takes a reader's side, waiting while a writer has the lock or waits for it; it looks again at intervals of up to
-// 200ms. The lease is this reader's alone, and has no fence. What is said of the context and of errors at Mutex.Lock holds here.
+// RLock takes a reader's side, waiting while a writer has the lock or waits for it; it looks again at random intervals of 5
+// to 300ms. The lease is this reader's alone, and has no fence. What is said of the context and of errors at Mutex.Lock holds
+// here.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) { return m.readers().lock(ctx) }
 
 // TryRLock takes a reader's side if no writer has the lock or waits for it, else it returns a *HeldError, or ErrLost as

@@ -16,7 +16,7 @@ type Semaphore struct{ shared }
 func (l *Locker) Semaphore(name string, permits int) *Semaphore {
 	m := l.Mutex(name)
 	if permits < 1 && m.err == nil {
-		m.err = fmt.Errorf("the number of permits is %d, and must be at least 1", permits)
+		m.err = fmt.Errorf("the number of permits is %d, must be at least 1", permits)
 	}
 	return &Semaphore{shared{m, "p" + strconv.Itoa(permits) + ":", permits}}
 }
@@ -26,8 +26,8 @@ func (s *Semaphore) WithTTL(ttl time.Duration) *Semaphore {
 	return &Semaphore{shared{s.mutex.WithTTL(ttl), s.kind, s.permits}}
 }
 
-// Acquire takes a permit, waiting while all are in use; it looks again at intervals of up to 200ms, and who waits longest is
-// not served first. The lease has no fence. What is said of the context and of errors at Mutex.Lock holds here.
+// Acquire takes a permit, waiting while all are in use; it looks again at random intervals of 5 to 300ms, and who waits
+// longest is not served first. The lease has no fence. What is said of the context and of errors at Mutex.Lock holds here.
 func (s *Semaphore) Acquire(ctx context.Context) (*Lease, error) { return s.lock(ctx) }
 
 // TryAcquire takes a permit if one is free, else it returns a *HeldError, or ErrLost as Mutex.TryLock does.

@@ -122,13 +122,16 @@ func (m *mover) agreed() bool {
 func TestASlotMoves(t *testing.T) {
 	t.Parallel()
 	notUnderRace(t)
-	cluster := redistest.OwnCluster(t, 3)
+	cluster := redistest.OwnCluster(t, 3, 10*time.Second)
 	const tag = "{moving}"
 	plain := cluster.Client(t)
 	ap, err := cluster.Client(t).AutoPipeline()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = ap.Close() })
-	clients := []redispatterns.Client{plain, ap}
+	async, err := cluster.Client(t).AsyncAutoPipeline()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = async.Close() })
+	clients := []redispatterns.Client{plain, ap, async}
 	m := newMover(t, cluster, rediskey.Slot(key(tag)))
 
 	var lockers []*lock.Locker
@@ -195,7 +198,7 @@ func TestASlotMoves(t *testing.T) {
 func TestAWaiterWhoseSlotMovedIsNoSecondHolder(t *testing.T) {
 	t.Parallel()
 	notUnderRace(t)
-	cluster := redistest.OwnCluster(t, 3)
+	cluster := redistest.OwnCluster(t, 3, 10*time.Second)
 	for round := range 5 {
 		name := fmt.Sprint("order", round)
 		m := newMover(t, cluster, rediskey.Slot(key(name)))
@@ -207,7 +210,7 @@ func TestAWaiterWhoseSlotMovedIsNoSecondHolder(t *testing.T) {
 func TestAReplicaIsPromoted(t *testing.T) {
 	t.Parallel()
 	notUnderRace(t)
-	cluster, ctx := redistest.OwnCluster(t, 3), context.Background()
+	cluster, ctx := redistest.OwnCluster(t, 3, time.Second), context.Background()
 	master := redis.NewClient(&redis.Options{Addr: cluster.Addrs[0]})
 	defer master.Close()
 	replica := newReplica(t, master)

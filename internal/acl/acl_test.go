@@ -257,7 +257,7 @@ func TestEveryCommandOfTheScriptsIsGranted(t *testing.T) {
 // A cluster client needs the rules of the line "cluster" besides.
 func TestOnACluster(t *testing.T) {
 	t.Parallel()
-	cluster, rules := redistest.OwnCluster(t, 1), granted(t)
+	cluster, rules := redistest.OwnCluster(t, 1, 10*time.Second), granted(t)
 	admin := redis.NewClient(&redis.Options{Addr: cluster.Addrs[0]})
 	t.Cleanup(func() { _ = admin.Close() })
 	require.NoError(t, admin.ConfigSet(ctx, "acllog-max-len", "100000").Err())
@@ -284,7 +284,7 @@ func TestOnACluster(t *testing.T) {
 // While a slot moves, the node that has it sends a client on to the one that gets it, where ASKING opens the door.
 func TestAskingWhileASlotMoves(t *testing.T) {
 	t.Parallel()
-	cluster, rules := redistest.OwnCluster(t, 2), granted(t)
+	cluster, rules := redistest.OwnCluster(t, 2, 10*time.Second), granted(t)
 	var nodes []*redis.Client
 	for _, addr := range cluster.Addrs {
 		admin := redis.NewClient(&redis.Options{Addr: addr})

@@ -37,11 +37,12 @@ func ThreeMasters(t testing.TB) *Cluster {
 	return sharedCluster(t, 3)
 }
 
-// OwnCluster starts a cluster of masters for this test alone, to be disturbed.
-func OwnCluster(t testing.TB, masters int) *Cluster {
+// OwnCluster starts a cluster of masters for this test alone, to be disturbed. A node that is silent for nodeTimeout is taken
+// for dead, and all of them refuse what they are asked then.
+func OwnCluster(t testing.TB, masters int, nodeTimeout time.Duration) *Cluster {
 	t.Helper()
 	needBinary(t)
-	c, err := StartCluster(masters)
+	c, err := startCluster(layout{masters: masters, nodeTimeout: nodeTimeout})
 	if err != nil {
 		t.Fatalf("start a cluster: %v", err)
 	}

@@ -129,7 +129,7 @@ func TestCounter(t *testing.T) {
 // Servers of others are used, and left as they were.
 func TestServersOfOthers(t *testing.T) {
 	_, p := redistest.Own(t)
-	cluster := redistest.OwnCluster(t, 2)
+	cluster := redistest.OwnCluster(t, 2, 10*time.Second)
 	t.Setenv("REDIS_ADDR", p.Addr)
 	t.Setenv("REDIS_CLUSTER_ADDRS", strings.Join(cluster.Addrs, ","))
 	theirs, ctx := redis.NewClient(&redis.Options{Addr: p.Addr}), context.Background()
