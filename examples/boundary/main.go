@@ -38,7 +38,7 @@ func boundary(ctx context.Context, out io.Writer, tolerated time.Duration) error
 		return err
 	}
 	defer stop()
-	for range 10 {
+	for range 30 { // a minute
 		lanes, late, err := burst(ctx, client)
 		if err != nil {
 			return err
