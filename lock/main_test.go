@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"flag"
 	"net"
 	"testing"
 	"time"
@@ -43,6 +44,7 @@ func TestMain(m *testing.M) {
 		}
 		*a = examples.Addr()
 	}
+	_ = flag.Set("test.parallel", "4") // most of these tests wait; -parallel goes before
 	redistest.Main(m)
 }
 
