@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 )
@@ -31,8 +30,7 @@ func (r *Run) lock() error {
 }
 
 func (r *Run) lockUncontended(workers int) error {
-	title := fmt.Sprintf("lock/uncontended c=%d (acquire + release of a fresh key)", workers)
-	return table(r, title, workers, UncontendedLocks, func(c Contender[LockConfig, Locker]) (work, error) {
+	return table(r, "lock/uncontended: acquire and release a fresh key", workers, UncontendedLocks, func(c Contender[LockConfig, Locker]) (work, error) {
 		l, err := c.New(LockConfig{Conn: r.conn(workers), TTL: lockTTL})
 		if err != nil {
 			return work{}, err

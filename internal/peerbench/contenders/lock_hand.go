@@ -23,7 +23,7 @@ func init() {
 		Name: "by hand: SET NX PX every 10 ms", Ref: true,
 		New: newHandLock(plain),
 	}, bench.Contender[bench.LockConfig, bench.Locker]{
-		Name: "by hand: BLPOP a token", Ref: true, Floor: true,
+		Name: "by hand: BLPOP a token", Ref: true, Floor: true, Apart: true,
 		Note: "the floor of a handoff, not a lock: the token is lost when its holder dies",
 		New: func(c bench.LockConfig) (bench.Locker, error) {
 			return tokenLock{client(c.Conn)}, nil
