@@ -77,6 +77,7 @@ func TestMarkdown(t *testing.T) {
 	}, &out, io.Discard))
 	page := out.String()
 	require.NotContains(t, page, "#")
+	require.True(t, strings.HasPrefix(page, "\n`peerbench -markdown -q -run session "), page)
 	require.Contains(t, page, "\nThe reference once more lies off 1 by ")
 	require.Contains(t, page, "\nsession/read-only request: load 3 fields:\n\n| contender | 1 goroutine | 2 goroutines | against the merging reference |")
 	require.Contains(t, page, "\n| _by hand: hash per session, again_ | ")

@@ -13,7 +13,7 @@ import (
 
 // Options of a run.
 type Options struct {
-	Ops       int           // operations per contender and round, at least minShare for each goroutine
+	Ops       int           // operations per contender and round, at least minShare for each of several goroutines
 	Workers   []int         // concurrency levels
 	Rounds    int           // interleaved rounds, each in an order of its own
 	Handoff   time.Duration // length of one lock/handoff round of one contender
@@ -41,8 +41,12 @@ type about struct {
 	again       bool // the reference once more: its ratio is the noise
 }
 
-// minShare is how many operations each goroutine does in a round at least: with fewer it mostly begins and ends.
-const minShare = 5
+// Several goroutines do at least minShare operations each in a round, since with few a client that merges has hardly begun to;
+// so they have one round for each fewerRounds.
+const (
+	minShare    = 25
+	fewerRounds = 3
+)
 
 // work is a closed-loop workload of one contender.
 type work struct {
@@ -107,8 +111,12 @@ func (r *Run) closedLoop(workers int, works []work) ([]row, error) {
 		}
 	}
 
+	rounds := r.Rounds
+	if workers > 1 {
+		rounds = max(rounds/fewerRounds, 1)
+	}
 	samples := make([][]sample, len(works))
-	for range r.Rounds {
+	for range rounds {
 		for _, i := range rand.Perm(len(works)) {
 			s, err := r.chunk(works[i], workers, r.Ops)
 			if err != nil {
@@ -153,8 +161,11 @@ func ratios(a, b []sample, of func(sample) float64) []float64 {
 
 // chunk times ops operations of one workload, after some that are not timed: what ran before has left the caches to it.
 func (r *Run) chunk(w work, workers, ops int) (sample, error) {
-	share := max(ops/workers, minShare)
-	lead := share / 10
+	share := ops
+	if workers > 1 {
+		share = max(ops/workers, minShare)
+	}
+	lead := max(share/10, 1)
 	ops = share * workers
 	if w.prepare != nil {
 		if err := w.prepare(ops + lead*workers); err != nil {
