@@ -87,7 +87,7 @@ func (p *process) tell(word string) { _, _ = io.WriteString(p.in, word+"\n") } /
 
 func (p *process) failed(line string, err error) error {
 	_ = p.cmd.Wait() // for what it wrote
-	return fmt.Errorf("a waiter's process said %q (%w): %s", line, err, strings.TrimSpace(p.stderr.String()))
+	return fmt.Errorf("a waiter's process said %q (%v): %s", line, err, strings.TrimSpace(p.stderr.String()))
 }
 
 func (a *apart) close() {

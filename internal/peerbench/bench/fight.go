@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -183,7 +184,7 @@ func (a *together) fight(f *referee) ([]turns, error) {
 // warm opens a waiter's connections and loads its scripts.
 func warm(l Locker, key string, w int) error {
 	ctx := context.Background()
-	key += ":warm:" + string(rune('0'+w))
+	key += ":warm:" + strconv.Itoa(w)
 	if err := prepare(l, key); err != nil {
 		return err
 	}
