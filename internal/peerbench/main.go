@@ -25,6 +25,10 @@ import (
 
 func main() {
 	logging.Disable()
+	if bench.IsWaiter() {
+		waiter()
+		return
+	}
 	// SIGPIPE too: a reader such as head must not leave keys in a server.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
@@ -38,9 +42,17 @@ func main() {
 	}
 }
 
+// waiter is what one of the processes does that wait for a lock.
+func waiter() {
+	if err := bench.Wait(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
 // short is what -short sets, of the flags that were not given.
 var short = map[string]string{
-	"n": "400", "rounds": "5", "handoff": "300ms", "keys": "1000", "memreqs": "20", "boards": "100000",
+	"rounds": "15", "handoff": "300ms", "keys": "1000", "memreqs": "20", "boards": "100000",
 }
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
@@ -50,14 +62,16 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		which   = flags.String("run", "all", "scenarios: lock, ratelimit, session, ranking or all, comma-separated")
 		isShort = flags.Bool("short", false, "a run of under three minutes: fewer operations, one board, one table less")
 		addr    = flags.String("addr", "", "measure this server, host:port or redis://user:password@host:port/db; its database must be empty, and is emptied")
-		ops     = flags.Int("n", 1500, "operations per contender and round")
+		ops     = flags.Int("n", 100, "operations per contender and round, at least 25 for each of several goroutines")
 		workers = flags.String("c", "1,32", "goroutines; a comma-separated list gives a table each")
-		rounds  = flags.Int("rounds", 11, "interleaved rounds (lock/handoff: at most 5, they are long)")
+		rounds  = flags.Int("rounds", 120, "interleaved rounds; a third with several goroutines (lock/handoff: at most 5, they are long)")
 		handoff = flags.Duration("handoff", 1500*time.Millisecond, "length of a lock/handoff round of one contender")
 		keys    = flags.Int("keys", 10_000, "clients in the ratelimit tables, sessions and a tenth of the members in those of memory")
 		memReqs = flags.Int("memreqs", 100, "requests per client in ratelimit/memory")
 		boards  = flags.String("boards", "1000,100000,1000000", "ranking board sizes")
 		only    = flags.String("only", "", "run only the contenders whose name contains this (references always run)")
+		procs   = flags.Bool("processes", true, "lock/handoff also with a process for each waiter")
+		page    = flags.Bool("markdown", false, "print the tables of docs/performance.md instead of a report")
 		quiet   = flags.Bool("q", false, "no progress on standard error")
 	)
 	if err := flags.Parse(args); err != nil {
@@ -113,12 +127,16 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if *addr != "" {
 		where = "at " + server.Addr
 	}
-	fmt.Fprintf(out, "peerbench %s: %s, %s %s, %d CPUs, %d ops x %d interleaved rounds, %s\n", strings.Join(args, " "),
+	report, heading := &bench.Report{W: out}, "peerbench %s: "
+	if *page {
+		report.W, heading = io.Discard, "\n`peerbench %s`: "
+	}
+	fmt.Fprintf(out, heading+"%s, %s %s, %d CPUs, %d operations x %d interleaved rounds, %s\n", strings.Join(args, " "),
 		runtime.Version(), version, where, runtime.NumCPU(), *ops, *rounds, time.Now().UTC().Format("2006-01-02 15:04 UTC"))
 	began := time.Now()
 	r := &bench.Run{
 		Options: bench.Options{
-			Ops: *ops, Workers: levels, Rounds: *rounds, Handoff: *handoff, Keys: *keys,
+			Ops: *ops, Workers: levels, Rounds: *rounds, Handoff: *handoff, Processes: *procs, Keys: *keys,
 			MemReqs: *memReqs, Boards: sizes, Only: *only, Short: *isShort,
 			Progress: func(format string, args ...any) {
 				if !*quiet {
@@ -126,10 +144,13 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 				}
 			},
 		},
-		Server: server, Control: control, Out: &bench.Report{W: out},
+		Server: server, Control: control, Out: report,
 	}
 	if err := r.Do(strings.Split(*which, ",")...); err != nil {
 		return err
+	}
+	if *page {
+		report.Page(out)
 	}
 	r.Progress("done")
 	return nil

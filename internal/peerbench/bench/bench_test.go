@@ -1,6 +1,9 @@
 package bench
 
 import (
+	"context"
+	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +56,48 @@ func TestParseAddr(t *testing.T) {
 func TestFairness(t *testing.T) {
 	require.Equal(t, "2.00", fairness([]int64{3, 6, 4}))
 	require.Equal(t, "6/0", fairness([]int64{0, 6, 4}))
+}
+
+// TestJudge makes figures of what waiters did: a hold that begins before the one before has ended is an overlap.
+func TestJudge(t *testing.T) {
+	h := judge([]turns{
+		{Holds: []hold{{10, 20}, {50, 60}}},
+		{Holds: []hold{{25, 45}, {58, 70}}, Errors: 1, FirstError: "no"},
+		{},
+	})
+	require.Equal(t, handoff{
+		latencies: []time.Duration{5, 5}, counts: []int64{2, 2, 0}, acquired: 4, overlaps: 1, errors: 1, firstError: "no",
+	}, h)
+}
+
+// TestReferee says that a round without an acquisition goes on until there is one.
+func TestReferee(t *testing.T) {
+	f := newReferee(0)
+	defer f.end()
+	require.Eventually(t, func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.late }, time.Minute, time.Millisecond)
+	require.NoError(t, f.ctx.Err())
+	next := f.enter()
+	require.ErrorIs(t, f.ctx.Err(), context.Canceled)
+	f.enter()
+	<-next
+}
+
+// TestPage says that the reference takes part twice, and that a contender has one line for all concurrencies.
+func TestPage(t *testing.T) {
+	contenders := timed(&Run{}, []Contender[LockConfig, Locker]{{Name: "hand", Ref: true}, {Name: "peer"}})
+	require.Len(t, contenders, 3)
+	require.True(t, contenders[1].about().again)
+
+	line := func(name string, ratio float64) row {
+		return row{about: about{name: name, again: strings.HasSuffix(name, "again")}, ratio: ratio, low: ratio, high: ratio, med: sample{reads: 1, allocs: 7}}
+	}
+	var out strings.Builder
+	report := &Report{W: io.Discard}
+	report.ClosedLoop("work", 1, []row{line("hand", 1), line("hand, again", 1.03), line("peer", 0.5)})
+	report.ClosedLoop("work", 32, []row{line("hand", 1), line("hand, again", 0.96), line("peer", 0.25)})
+	report.Page(&out)
+	require.Contains(t, out.String(), "off 1 by 0.03 in the median and 0.03 at most with 1 goroutine, 0.04 in the median and 0.04 at most with 32 goroutines.")
+	require.Contains(t, out.String(), "| peer | 0.50 (0.50–0.50) | 0.25 (0.25–0.25) | - | 0.00 / 0.00 | 1.00 | 7 |")
 }
 
 // TestRatios says that a ratio is taken within a round, and a merging contender is held against the reference that merges.

@@ -1,20 +1,13 @@
 package bench
 
 import (
-	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
-	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
-const (
-	handoffHold   = 5 * time.Millisecond
-	handoffRounds = 5 // at most: these rounds are long
-	waiters       = 8
-)
+const handoffRounds = 5 // at most: these rounds are long
 
 // handoffMode says how the waiters of a contended lock behave.
 type handoffMode struct {
@@ -30,42 +23,48 @@ type handoff struct {
 	counts     []int64         // acquisitions of each waiter
 	seen       counts          // per acquisition
 	serverCPU  float64         // per acquisition
-	overlaps   int64           // moments with two holders
+	acquired   int
+	overlaps   int64 // moments with two holders
 	errors     int64
-	firstError error
+	firstError string
 }
 
 func (r *Run) lockHandoff(mode handoffMode) error {
 	r.Progress("%s", mode.title)
-	contenders := field(r, HandoffLocks)
-	rounds := make([][]handoff, len(contenders))
+	entrants := r.entrants(mode)
+	rounds := make([][]handoff, len(entrants))
 	for round := range min(r.Rounds, handoffRounds) {
-		for i, c := range contenders {
-			h, err := r.handoffRound(mode, c, fmt.Sprintf("hot:%d:%d", i, round), round == 0)
+		for _, i := range rand.Perm(len(entrants)) {
+			e := entrants[i]
+			h, err := r.handoffRound(mode, e, fmt.Sprintf("hot:%d:%d", i, round), round == 0)
 			if err != nil {
-				return fmt.Errorf("%s: %s: %w", mode.title, c.Name, err)
+				return fmt.Errorf("%s: %s: %w", mode.title, e.name(), err)
 			}
 			rounds[i] = append(rounds[i], h)
 		}
 	}
 
-	rows := make([]handoffRow, len(contenders))
-	floor := slices.IndexFunc(contenders, func(c Contender[LockConfig, Locker]) bool { return c.Floor })
+	rows := make([]handoffRow, len(entrants))
 	for i := range rows {
 		rows[i] = summarize(rounds[i], rounds[0])
 	}
-	var lines [][]string
-	for i, c := range contenders {
-		row, vsFloor := rows[i], [2]float64{}
-		if floor >= 0 {
-			vsFloor = [2]float64{row.p50 / rows[floor].p50, row.p99 / rows[floor].p99}
+	var lines, brief [][]string
+	for i, e := range entrants {
+		row := rows[i]
+		var p50, p99, cpu float64 // over those of the floor in the same place
+		if f := slices.IndexFunc(entrants, func(o entrant) bool { return o.Floor && o.apart == e.apart }); f >= 0 {
+			p50, p99, cpu = row.p50/rows[f].p50, row.p99/rows[f].p99, row.serverCPU/rows[f].serverCPU
 		}
 		lines = append(lines, []string{
-			label(c.Name, c.Ref), fmt.Sprintf("%.1f", row.rate), fmt.Sprintf("%.2f", row.ratio),
-			fmt.Sprintf("%.2f", row.p50), orDash("%.2f", vsFloor[0]),
-			fmt.Sprintf("%.2f", row.p99), orDash("%.2f", vsFloor[1]), fmt.Sprintf("%.2f", row.max),
+			label(e.name(), e.Ref), fmt.Sprintf("%.1f", row.rate), fmt.Sprintf("%.2f", row.ratio),
+			fmt.Sprintf("%.2f", row.p50), orDash("%.2f", p50),
+			fmt.Sprintf("%.2f", row.p99), orDash("%.2f", p99), fmt.Sprintf("%.2f", row.max),
 			row.fairness, fmt.Sprintf("%.1f", row.topLevel), fmt.Sprintf("%.1f", row.lua), fmt.Sprintf("%.0f", row.serverCPU),
 			fmt.Sprint(row.overlaps), fmt.Sprint(row.errors), fmt.Sprint(row.held),
+		})
+		brief = append(brief, []string{
+			label(e.name(), e.Ref), orDash("%.2f", p50), orDash("%.2f", p99), fmt.Sprintf("%.1f", row.topLevel), row.fairness,
+			orDash("%.2f", cpu), fmt.Sprint(row.held),
 		})
 	}
 	r.Out.Title(mode.title)
@@ -74,15 +73,42 @@ func (r *Run) lockHandoff(mode handoffMode) error {
 		"fairness max/min", "commands/acq", "Lua calls/acq", "server CPU µs/acq", "overlaps", "errors", "acquisitions",
 	}, lines)
 	r.Out.Text("")
-	for i, c := range contenders {
-		if c.Note != "" {
-			r.Out.Text("- %s: %s", c.Name, c.Note)
+	for i, e := range entrants {
+		if e.Note != "" && !e.apart {
+			r.Out.Text("- %s: %s", e.name(), e.Note)
 		}
-		if err := rows[i].firstError; err != nil {
-			r.Out.Text("- %s: first error: %v", c.Name, err)
+		if err := rows[i].firstError; err != "" {
+			r.Out.Text("- %s: first error: %s", e.name(), err)
 		}
 	}
+	r.Out.page.table(mode.title, []string{
+		"contender", "p50 over BLPOP's", "p99", "commands", "fairness", "server CPU over BLPOP's", "acquisitions",
+	}, brief)
 	return nil
+}
+
+// entrant is a contender, and where its waiters are.
+type entrant struct {
+	Contender[LockConfig, Locker]
+	apart bool // each in a process of its own
+}
+
+func (e entrant) name() string {
+	if e.apart {
+		return fmt.Sprintf("%s, %d processes", e.Name, waiters)
+	}
+	return e.Name
+}
+
+func (r *Run) entrants(mode handoffMode) []entrant {
+	var in, out []entrant
+	for _, c := range field(r, HandoffLocks) {
+		in = append(in, entrant{c, false})
+		if c.Apart && !mode.shared && r.Processes {
+			out = append(out, entrant{c, true})
+		}
+	}
+	return append(in, out...)
 }
 
 // handoffRow is a contender's line.
@@ -94,7 +120,7 @@ type handoffRow struct {
 	serverCPU        float64
 	overlaps, errors int64
 	held             int64
-	firstError       error
+	firstError       string
 }
 
 func summarize(rounds, reference []handoff) handoffRow {
@@ -108,7 +134,7 @@ func summarize(rounds, reference []handoff) handoffRow {
 	for _, h := range rounds {
 		row.overlaps += h.overlaps
 		row.errors += h.errors
-		if row.firstError == nil {
+		if row.firstError == "" {
 			row.firstError = h.firstError
 		}
 	}
@@ -149,18 +175,16 @@ func fairness(counts []int64) string {
 
 // handoffRound lets the waiters fight over one key for Options.Handoff.
 // With count, the first round, it counts commands by MONITOR, which costs the server time for each, also for those in a script.
-func (r *Run) handoffRound(mode handoffMode, c Contender[LockConfig, Locker], key string, count bool) (handoff, error) {
+func (r *Run) handoffRound(mode handoffMode, e entrant, key string, count bool) (handoff, error) {
 	if err := r.Control.Flush(); err != nil {
 		return handoff{}, err
 	}
-	lockers, err := r.handoffLockers(mode, c, key)
-	defer func() {
-		for i, l := range lockers {
-			if i == 0 || !mode.shared {
-				l.Close()
-			}
-		}
-	}()
+	place := r.gather
+	if e.apart {
+		place = r.spread
+	}
+	waiting, err := place(mode, e.Contender, key)
+	defer waiting.close()
 	if err != nil {
 		return handoff{}, err
 	}
@@ -174,13 +198,14 @@ func (r *Run) handoffRound(mode handoffMode, c Contender[LockConfig, Locker], ke
 	if err != nil {
 		return handoff{}, err
 	}
-	f := newFight(mode, r.Handoff)
-	var wg sync.WaitGroup
-	for w, l := range lockers {
-		wg.Go(func() { f.wait(w, l, key) })
+	f := newReferee(r.Handoff)
+	defer f.end()
+	began := time.Now()
+	all, err := waiting.fight(f)
+	elapsed := time.Since(began)
+	if err != nil {
+		return handoff{}, err
 	}
-	wg.Wait()
-	f.cancel()
 	to, err := r.Control.Snapshot()
 	if err != nil {
 		return handoff{}, err
@@ -190,144 +215,15 @@ func (r *Run) handoffRound(mode handoffMode, c Contender[LockConfig, Locker], ke
 			return handoff{}, err
 		}
 	}
-	f.mu.Lock() // for the clock's goroutine
-	defer f.mu.Unlock()
-	if f.acquired == 0 {
-		return handoff{}, fmt.Errorf("no acquisition in %v (first error: %w)", f.elapsed, f.out.firstError)
+	h := judge(all)
+	if h.acquired == 0 {
+		return handoff{}, fmt.Errorf("no acquisition in %v (first error: %s)", elapsed, h.firstError)
 	}
-	n := float64(f.acquired)
-	f.out.rate = n / max(f.elapsed, r.Handoff).Seconds()
+	n := float64(h.acquired)
+	h.rate = n / elapsed.Seconds()
 	if count {
-		f.out.seen = counts{topLevel: float64(monitor.TopLevel) / n, lua: float64(monitor.Lua) / n}
+		h.seen = counts{topLevel: float64(monitor.TopLevel) / n, lua: float64(monitor.Lua) / n}
 	}
-	f.out.serverCPU = micros(r.Control.Since(from, to).CPU) / n
-	return f.out, nil
-}
-
-// handoffLockers returns a warm Locker for each waiter, even with an error those that are to be closed.
-func (r *Run) handoffLockers(mode handoffMode, c Contender[LockConfig, Locker], key string) (lockers []Locker, err error) {
-	ctx := context.Background()
-	for w := range waiters {
-		if mode.shared && w > 0 {
-			lockers = append(lockers, lockers[0])
-			continue
-		}
-		l, err := c.New(LockConfig{Conn: r.conn(waiters), TTL: lockTTL})
-		if err != nil {
-			return lockers, err
-		}
-		lockers = append(lockers, l)
-	}
-	prepare := func(l Locker, key string) error {
-		if p, ok := l.(KeyPreparer); ok {
-			return p.PrepareKey(ctx, key)
-		}
-		return nil
-	}
-	for w, l := range lockers { // open connections, load scripts
-		warm := key + ":warm:" + strconv.Itoa(w)
-		if err := prepare(l, warm); err != nil {
-			return lockers, err
-		}
-		h, err := l.Lock(ctx, warm)
-		if err != nil {
-			return lockers, err
-		}
-		if err := h.Unlock(ctx); err != nil {
-			return lockers, err
-		}
-	}
-	return lockers, prepare(lockers[0], key)
-}
-
-// fight is one round's state.
-type fight struct {
-	mode   handoffMode
-	ctx    context.Context // ends with the round
-	cancel func()
-	inside atomic.Int32
-
-	mu         sync.Mutex
-	changed    *sync.Cond // someone acquired, or the round has ended
-	out        handoff
-	acquired   int
-	releasedAt time.Time
-	elapsed    time.Duration
-}
-
-func newFight(mode handoffMode, length time.Duration) *fight {
-	f := &fight{mode: mode, out: handoff{counts: make([]int64, waiters)}}
-	f.changed = sync.NewCond(&f.mu)
-	begin := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), length)
-	f.ctx, f.cancel = ctx, cancel
-	context.AfterFunc(ctx, func() {
-		f.mu.Lock()
-		f.elapsed = time.Since(begin)
-		f.mu.Unlock()
-		f.changed.Broadcast()
-	})
-	return f
-}
-
-// wait is a waiter: it acquires, holds and releases until the round ends.
-func (f *fight) wait(w int, l Locker, key string) {
-	for f.ctx.Err() == nil {
-		held, err := l.Lock(f.ctx, key)
-		if err != nil {
-			if f.ctx.Err() == nil {
-				f.failed(err)
-			}
-			continue
-		}
-		turn := f.enter(w)
-		time.Sleep(handoffHold)
-		f.leave()
-		if err := held.Unlock(context.Background()); err != nil {
-			f.failed(err)
-		}
-		if f.mode.stepOut {
-			f.mu.Lock()
-			for f.acquired == turn && f.ctx.Err() == nil {
-				f.changed.Wait()
-			}
-			f.mu.Unlock()
-		}
-	}
-}
-
-// enter notes an acquisition, and returns its number.
-func (f *fight) enter(w int) int {
-	now := time.Now()
-	overlap := f.inside.Add(1) != 1
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if overlap {
-		f.out.overlaps++
-	}
-	if !f.releasedAt.IsZero() {
-		f.out.latencies = append(f.out.latencies, now.Sub(f.releasedAt))
-		f.releasedAt = time.Time{}
-	}
-	f.out.counts[w]++
-	f.acquired++
-	f.changed.Broadcast()
-	return f.acquired
-}
-
-// leave notes that the holder is about to release.
-func (f *fight) leave() {
-	f.mu.Lock()
-	f.releasedAt = time.Now()
-	f.mu.Unlock()
-	f.inside.Add(-1)
-}
-
-func (f *fight) failed(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.out.errors++
-	if f.out.firstError == nil {
-		f.out.firstError = err
-	}
+	h.serverCPU = micros(r.Control.Since(from, to).CPU) / n
+	return h, nil
 }

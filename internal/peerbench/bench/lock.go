@@ -7,7 +7,10 @@ import (
 	"time"
 )
 
-const lockTTL = 8 * time.Second
+const (
+	lockTTL  = 8 * time.Second
+	lockWait = 5 * time.Second // a free lock that is not had by then is an error: a contender may stall for ever
+)
 
 func (r *Run) lock() error {
 	for _, c := range r.Workers {
@@ -31,34 +34,47 @@ func (r *Run) lock() error {
 }
 
 func (r *Run) lockUncontended(workers int) error {
-	title := fmt.Sprintf("lock/uncontended c=%d (acquire + release of a fresh key)", workers)
-	return table(r, title, workers, UncontendedLocks, func(c Contender[LockConfig, Locker]) (work, error) {
+	contender := 0 // each has keys of its own: a release may go on in the background
+	return table(r, "lock/uncontended: acquire and release a fresh key", workers, UncontendedLocks, func(c Contender[LockConfig, Locker]) (work, error) {
 		l, err := c.New(LockConfig{Conn: r.conn(workers), TTL: lockTTL})
 		if err != nil {
 			return work{}, err
 		}
-		ctx := context.Background()
-		serial := 0
+		contender++
+		prefix, serial := fmt.Sprintf("job:%02d:", contender), 0
 		var keys [][]string
+		ctx, cancel := make([]context.Context, workers), make([]func(), workers) // one each, so that nobody waits for another's
+		end := func() {
+			for _, c := range cancel {
+				if c != nil {
+					c()
+				}
+			}
+		}
 		return work{
 			prepare: func(ops int) error {
+				end()
 				keys = make([][]string, workers)
 				for g := range keys {
+					ctx[g], cancel[g] = context.WithTimeout(context.Background(), lockWait)
 					for range ops / workers {
 						serial++
-						keys[g] = append(keys[g], "job:"+strconv.Itoa(serial))
+						keys[g] = append(keys[g], prefix+strconv.Itoa(serial))
 					}
 				}
 				return nil
 			},
 			op: func(g, i int) error {
-				h, err := l.Lock(ctx, keys[g][i])
+				h, err := l.Lock(ctx[g], keys[g][i])
 				if err != nil {
 					return err
 				}
-				return h.Unlock(ctx)
+				return h.Unlock(ctx[g])
 			},
-			close: l.Close,
+			close: func() error {
+				end()
+				return l.Close()
+			},
 		}, nil
 	})
 }

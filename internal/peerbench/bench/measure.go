@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -12,16 +13,17 @@ import (
 
 // Options of a run.
 type Options struct {
-	Ops      int           // operations per contender and round
-	Workers  []int         // concurrency levels
-	Rounds   int           // interleaved rounds
-	Handoff  time.Duration // length of one lock/handoff round of one contender
-	Keys     int           // clients in the limiter tables, sessions in session/memory
-	MemReqs  int           // requests per client in ratelimit/memory
-	Boards   []int         // ranking board sizes
-	Only     string        // run only contenders whose name contains this; references always run
-	Short    bool          // leave out tables that say little more than others
-	Progress func(format string, args ...any)
+	Ops       int           // operations per contender and round, at least minShare for each of several goroutines
+	Workers   []int         // concurrency levels
+	Rounds    int           // interleaved rounds, each in an order of its own
+	Handoff   time.Duration // length of one lock/handoff round of one contender
+	Processes bool          // lock/handoff also with a process for each waiter
+	Keys      int           // clients in the limiter tables, sessions in session/memory
+	MemReqs   int           // requests per client in ratelimit/memory
+	Boards    []int         // ranking board sizes
+	Only      string        // run only contenders whose name contains this; references always run
+	Short     bool          // leave out tables that say little more than others
+	Progress  func(format string, args ...any)
 }
 
 // Run is one benchmark run against one server.
@@ -36,7 +38,15 @@ type Run struct {
 type about struct {
 	name, note  string
 	ref, merges bool
+	again       bool // the reference once more: its ratio is the noise
 }
+
+// Several goroutines do at least minShare operations each in a round, since with few a client that merges has hardly begun to;
+// so they have one round for each fewerRounds.
+const (
+	minShare    = 25
+	fewerRounds = 3
+)
 
 // work is a closed-loop workload of one contender.
 type work struct {
@@ -49,7 +59,7 @@ type work struct {
 // sample is what one chunk of operations cost, an operation where it is not said otherwise.
 type sample struct {
 	rate          float64 // operations that succeeded, per second
-	p50, p99      float64 // µs
+	latencies     []time.Duration
 	reads         float64
 	in, out       float64
 	serverCPU     float64 // µs
@@ -69,6 +79,7 @@ type counts struct {
 type row struct {
 	about
 	med       sample
+	p50, p99  float64 // µs, of the operations of all rounds
 	counts    counts
 	ratio     float64 // of throughput to the reference's in the same round
 	low, high float64 // quartiles of that ratio
@@ -77,7 +88,7 @@ type row struct {
 }
 
 // closedLoop runs the workloads in interleaved rounds and returns their medians. The first workload that is a reference is
-// the divisor of the ratio.
+// the divisor of the ratio. Each round has an order of its own, so that nobody always comes after the same neighbour.
 func (r *Run) closedLoop(workers int, works []work) ([]row, error) {
 	defer func() {
 		for _, w := range works {
@@ -91,21 +102,25 @@ func (r *Run) closedLoop(workers int, works []work) ([]row, error) {
 	for i, w := range works {
 		rows[i].about = w.about
 		// Warm connections, script caches and code before anything is counted.
-		if _, err := r.chunk(w, workers, max(r.Ops/4, 20*workers)); err != nil {
+		if _, err := r.chunk(w, workers, max(r.Ops, 20*workers)); err != nil {
 			return nil, fmt.Errorf("%s: warm-up: %w", w.name, err)
 		}
 		var err error
-		if rows[i].counts, err = r.count(w, workers, max(r.Ops/10, 4*workers)); err != nil {
+		if rows[i].counts, err = r.count(w, workers, max(r.Ops, 4*workers)); err != nil {
 			return nil, fmt.Errorf("%s: counting: %w", w.name, err)
 		}
 	}
 
+	rounds := r.Rounds
+	if workers > 1 {
+		rounds = max(rounds/fewerRounds, 1)
+	}
 	samples := make([][]sample, len(works))
-	for range r.Rounds {
-		for i, w := range works {
-			s, err := r.chunk(w, workers, r.Ops)
+	for range rounds {
+		for _, i := range rand.Perm(len(works)) {
+			s, err := r.chunk(works[i], workers, r.Ops)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", w.name, err)
+				return nil, fmt.Errorf("%s: %w", works[i].name, err)
 			}
 			samples[i] = append(samples[i], s)
 		}
@@ -117,6 +132,7 @@ func (r *Run) closedLoop(workers int, works []work) ([]row, error) {
 	cpu := func(s sample) float64 { return s.serverCPU + s.clientCPU }
 	for i, w := range works {
 		rows[i].med = medianSample(samples[i])
+		rows[i].p50, rows[i].p99 = percentiles(samples[i])
 		if plain >= 0 {
 			rates := ratios(samples[i], samples[plain], rate)
 			rows[i].ratio, rows[i].low, rows[i].high = median(rates), rates[len(rates)/4], rates[len(rates)*3/4]
@@ -143,27 +159,37 @@ func ratios(a, b []sample, of func(sample) float64) []float64 {
 	return out
 }
 
-// chunk times ops operations of one workload.
+// chunk times ops operations of one workload, after some that are not timed: what ran before has left the caches to it.
 func (r *Run) chunk(w work, workers, ops int) (sample, error) {
-	share := max(ops/workers, 1)
+	share := ops
+	if workers > 1 {
+		share = max(ops/workers, minShare)
+	}
+	lead := max(share/10, 1)
 	ops = share * workers
 	if w.prepare != nil {
-		if err := w.prepare(ops); err != nil {
+		if err := w.prepare(ops + lead*workers); err != nil {
 			return sample{}, err
 		}
 	}
 	lat := make([]time.Duration, ops)
 	var failed atomic.Int64
 	var firstError atomic.Pointer[error]
-	start := make(chan struct{})
-	var wg sync.WaitGroup
+	var led, wg sync.WaitGroup
+	led.Add(workers)
+	begin, start := make(chan struct{}), make(chan struct{})
 	for g := range workers {
 		mine := lat[g*share : (g+1)*share]
 		wg.Go(func() {
+			<-begin
+			for i := range lead {
+				_ = w.op(g, i) // an error shows in those that are timed
+			}
+			led.Done()
 			<-start
 			for i := range mine {
 				t := time.Now()
-				err := w.op(g, i)
+				err := w.op(g, lead+i)
 				mine[i] = time.Since(t)
 				if err != nil {
 					failed.Add(1)
@@ -175,6 +201,8 @@ func (r *Run) chunk(w work, workers, ops int) (sample, error) {
 	}
 
 	runtime.GC()
+	close(begin)
+	led.Wait()
 	from, err := r.Control.Snapshot()
 	if err != nil {
 		return sample{}, err
@@ -195,11 +223,9 @@ func (r *Run) chunk(w work, workers, ops int) (sample, error) {
 
 	d := r.Control.Since(from, to)
 	n := float64(ops)
-	slices.Sort(lat)
 	s := sample{
 		rate:       (n - float64(failed.Load())) / elapsed.Seconds(),
-		p50:        micros(percentile(lat, 50)),
-		p99:        micros(percentile(lat, 99)),
+		latencies:  lat,
 		reads:      float64(d.Reads) / n,
 		in:         float64(d.NetIn) / n,
 		out:        float64(d.NetOut) / n,
@@ -273,8 +299,6 @@ func medianSample(all []sample) sample {
 	}
 	m := sample{
 		rate:       pick(func(s sample) float64 { return s.rate }),
-		p50:        pick(func(s sample) float64 { return s.p50 }),
-		p99:        pick(func(s sample) float64 { return s.p99 }),
 		reads:      pick(func(s sample) float64 { return s.reads }),
 		in:         pick(func(s sample) float64 { return s.in }),
 		out:        pick(func(s sample) float64 { return s.out }),
@@ -291,6 +315,16 @@ func medianSample(all []sample) sample {
 		}
 	}
 	return m
+}
+
+// percentiles of the latencies of all samples, in µs.
+func percentiles(all []sample) (p50, p99 float64) {
+	var lat []time.Duration
+	for _, s := range all {
+		lat = append(lat, s.latencies...)
+	}
+	slices.Sort(lat)
+	return micros(percentile(lat, 50)), micros(percentile(lat, 99))
 }
 
 func median(v []float64) float64 {

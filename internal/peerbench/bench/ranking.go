@@ -60,7 +60,7 @@ func (r *Run) rankingBoard(size int) error {
 	for i := range names {
 		names[i] = memberName(i * (size / len(names)))
 	}
-	contenders := field(r, Boards)
+	contenders := timed(r, Boards)
 	boards := make([]Board, len(contenders))
 	if err := r.Control.Flush(); err != nil {
 		return err
@@ -79,15 +79,15 @@ func (r *Run) rankingBoard(size int) error {
 	}
 	for _, workers := range r.Workers {
 		for _, op := range ops {
-			title := fmt.Sprintf("ranking/%s, %d members, c=%d", op.name, size, workers)
-			r.Progress("%s", title)
+			what := fmt.Sprintf("ranking/%s, %d members", op.name, size)
+			r.Progress("%s", titled(what, workers))
 			var works []work
 			for i, c := range contenders {
 				works = append(works, work{about: c.about(), op: func(g, k int) error {
 					return op.do(boards[i], names[(g*104_729+k*7_919)%len(names)], k)
 				}})
 			}
-			if err := r.measure(title, workers, works); err != nil {
+			if err := r.measure(what, workers, works); err != nil {
 				return err
 			}
 		}
@@ -113,7 +113,6 @@ func (r *Run) rankingMemory() error {
 		}
 		lines = append(lines, []string{label(c.Name, c.Ref), fmt.Sprintf("%.0f", float64(used)/float64(size)), fmt.Sprint(live)})
 	}
-	r.Out.Title(fmt.Sprintf("ranking/memory, %d members with 14-byte names", size))
-	r.Out.Table([]string{"contender", "server bytes/member", "keys"}, lines)
+	r.Out.aside(fmt.Sprintf("ranking/memory, %d members with 14-byte names", size), []string{"contender", "server bytes/member", "keys"}, lines)
 	return nil
 }

@@ -42,9 +42,8 @@ func (r *Run) limiterAllow(workers, nkeys int) error {
 	if nkeys > 1 {
 		what = fmt.Sprintf("%d keys", nkeys)
 	}
-	title := fmt.Sprintf("ratelimit/allow c=%d, %s", workers, what)
 	keys := clientKeys(nkeys)
-	return table(r, title, workers, Limiters, func(c Contender[LimiterConfig, Limiter]) (work, error) {
+	return table(r, "ratelimit/allow, "+what, workers, Limiters, func(c Contender[LimiterConfig, Limiter]) (work, error) {
 		// A limit far beyond what a run can send, so that all is allowed.
 		l, err := c.New(LimiterConfig{Conn: r.conn(workers), Limit: 1_000_000, Period: time.Minute})
 		if err != nil {
@@ -73,8 +72,7 @@ func (r *Run) limiterAllow(workers, nkeys int) error {
 }
 
 func (r *Run) limiterDenied(workers int) error {
-	title := fmt.Sprintf("ratelimit/denied c=%d, one hot key over its limit", workers)
-	return table(r, title, workers, Limiters, func(c Contender[LimiterConfig, Limiter]) (work, error) {
+	return table(r, "ratelimit/denied, one hot key over its limit", workers, Limiters, func(c Contender[LimiterConfig, Limiter]) (work, error) {
 		l, err := c.New(LimiterConfig{Conn: r.conn(workers), Limit: 10, Period: 24 * time.Hour})
 		if err != nil {
 			return work{}, err
@@ -143,7 +141,6 @@ func (r *Run) limiterMemory() error {
 			fmt.Sprint(allowed.Load()), fmt.Sprint(denied.Load()), fmt.Sprint(failed.Load()),
 		})
 	}
-	r.Out.Title(fmt.Sprintf("ratelimit/memory, %d clients, %d requests each, limit %d a day", len(keys), r.MemReqs, r.MemReqs))
-	r.Out.Table([]string{"contender", "server bytes/client", "keys/client", "allowed", "denied", "errors"}, lines)
+	r.Out.aside(fmt.Sprintf("ratelimit/memory, %d clients, %d requests each, limit %d a day", len(keys), r.MemReqs, r.MemReqs), []string{"contender", "server bytes/client", "keys/client", "allowed", "denied", "errors"}, lines)
 	return nil
 }

@@ -25,14 +25,17 @@ type Contender[C, T any] struct {
 	Merges bool   // its client sends the commands of several goroutines together; the first such Ref divides another ratio
 	Floor  bool   // of lock/handoff: the reference that no lock can beat
 	Same   bool   // keeps in Redis what another contender keeps: left out of the memory tables
+	Apart  bool   // of lock/handoff: also measured with a process for each waiter
 	New    func(C) (T, error)
+
+	again bool // a reference that takes part a second time
 }
 
 // Ours is how the names of this library's contenders begin.
 const Ours = "redispatterns"
 
 func (c Contender[C, T]) about() about {
-	return about{name: c.Name, note: c.Note, ref: c.Ref, merges: c.Merges}
+	return about{name: c.Name, note: c.Note, ref: c.Ref, merges: c.Merges, again: c.again}
 }
 
 // Conn tells a contender how to reach the server. Every contender gets a client of its own with room for Size connections.

@@ -12,6 +12,7 @@ import (
 type Report struct {
 	W       io.Writer
 	summary [][]string
+	page    page
 }
 
 // Section begins a section.
@@ -40,15 +41,17 @@ var closedLoopHead = []string{
 }
 
 // ClosedLoop writes the table of a closed-loop scenario, its notes and the commands that each contender sent, and keeps
-// what the summary needs.
-func (p *Report) ClosedLoop(title string, rows []row) {
+// what the summary and the page need.
+func (p *Report) ClosedLoop(what string, workers int, rows []row) {
+	title := titled(what, workers)
+	p.Title(title)
 	var lines [][]string
 	for _, r := range rows {
 		m := r.med
 		lines = append(lines, []string{
 			label(r.name, r.ref), fmt.Sprintf("%.0f", m.rate), fmt.Sprintf("%.2f", r.ratio),
 			fmt.Sprintf("%.2f-%.2f", r.low, r.high), orDash("%.2f", r.merged), fmt.Sprintf("%.2f", r.cpuRatio),
-			fmt.Sprintf("%.0f", m.p50), fmt.Sprintf("%.0f", m.p99),
+			fmt.Sprintf("%.0f", r.p50), fmt.Sprintf("%.0f", r.p99),
 			fmt.Sprintf("%.2f", m.reads), fmt.Sprintf("%.2f", r.counts.topLevel), fmt.Sprintf("%.2f", r.counts.lua),
 			fmt.Sprintf("%.1f", m.serverCPU), fmt.Sprintf("%.0f", m.in), fmt.Sprintf("%.0f", m.out),
 			fmt.Sprintf("%.1f", m.clientCPU), fmt.Sprintf("%.1f", m.allocs), fmt.Sprintf("%.0f", m.bytes),
@@ -69,6 +72,7 @@ func (p *Report) ClosedLoop(title string, rows []row) {
 		p.Text("- %s: %s", r.name, strings.Join(parts, "; "))
 	}
 	p.remember(title, rows)
+	p.page.add(what, workers, rows)
 }
 
 // remember keeps a line for each of this library's contenders, with the best peer beside it.

@@ -82,19 +82,33 @@ func field[C, T any](r *Run, family []Contender[C, T]) []Contender[C, T] {
 	return out
 }
 
+// timed returns the contenders of a closed-loop table: those of field, and the first reference once more. What its ratio lacks
+// to 1 is the noise of the run.
+func timed[C, T any](r *Run, family []Contender[C, T]) []Contender[C, T] {
+	out := field(r, family)
+	i := slices.IndexFunc(out, func(c Contender[C, T]) bool { return c.Ref })
+	if i < 0 {
+		return out
+	}
+	again := out[i]
+	again.Name, again.Note, again.again = again.Name+", again", "the same once more: what it lacks to 1 is noise", true
+	return slices.Insert(out, i+1, again)
+}
+
 // stores returns those of field that keep something of their own in Redis.
 func stores[C, T any](r *Run, family []Contender[C, T]) []Contender[C, T] {
 	return slices.DeleteFunc(field(r, family), func(c Contender[C, T]) bool { return c.Same })
 }
 
 // table runs one closed-loop table: a work per contender, made by build.
-func table[C, T any](r *Run, title string, workers int, family []Contender[C, T], build func(Contender[C, T]) (work, error)) error {
+func table[C, T any](r *Run, what string, workers int, family []Contender[C, T], build func(Contender[C, T]) (work, error)) error {
+	title := titled(what, workers)
 	r.Progress("%s", title)
 	if err := r.Control.Flush(); err != nil {
 		return err
 	}
 	var works []work
-	for _, c := range field(r, family) {
+	for _, c := range timed(r, family) {
 		w, err := build(c)
 		if err != nil {
 			return fmt.Errorf("%s: %s: %w", title, c.Name, err)
@@ -102,19 +116,20 @@ func table[C, T any](r *Run, title string, workers int, family []Contender[C, T]
 		w.about = c.about()
 		works = append(works, w)
 	}
-	return r.measure(title, workers, works)
+	return r.measure(what, workers, works)
 }
 
 // measure runs the workloads and prints their table.
-func (r *Run) measure(title string, workers int, works []work) error {
+func (r *Run) measure(what string, workers int, works []work) error {
 	rows, err := r.closedLoop(workers, works)
 	if err != nil {
-		return fmt.Errorf("%s: %w", title, err)
+		return fmt.Errorf("%s: %w", titled(what, workers), err)
 	}
-	r.Out.Title(title)
-	r.Out.ClosedLoop(title, rows)
+	r.Out.ClosedLoop(what, workers, rows)
 	return nil
 }
+
+func titled(what string, workers int) string { return fmt.Sprintf("%s, c=%d", what, workers) }
 
 // conn is how a contender reaches the server at a concurrency.
 func (r *Run) conn(workers int) Conn {

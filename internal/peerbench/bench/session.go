@@ -17,12 +17,10 @@ const (
 
 func (r *Run) session() error {
 	for _, c := range r.Workers {
-		title := fmt.Sprintf("session/request c=%d (load 3 fields, change 1, save, renew TTL)", c)
-		if err := r.sessionTable(title, c, SessionRequests, changingApp); err != nil {
+		if err := r.sessionTable("session/request: load 3 fields, change 1, save, renew TTL", c, SessionRequests, changingApp); err != nil {
 			return err
 		}
-		title = fmt.Sprintf("session/read-only request c=%d (load 3 fields)", c)
-		if err := r.sessionTable(title, c, SessionReads, readingApp); err != nil {
+		if err := r.sessionTable("session/read-only request: load 3 fields", c, SessionReads, readingApp); err != nil {
 			return err
 		}
 	}
@@ -109,8 +107,8 @@ func createSession(store SessionStore, i int) (string, error) {
 
 var errSession = errors.New("wrong session data in the response")
 
-func (r *Run) sessionTable(title string, workers int, family []Contender[SessionConfig, SessionStore], app SessionApp) error {
-	return table(r, title, workers, family, func(c Contender[SessionConfig, SessionStore]) (work, error) {
+func (r *Run) sessionTable(what string, workers int, family []Contender[SessionConfig, SessionStore], app SessionApp) error {
+	return table(r, what, workers, family, func(c Contender[SessionConfig, SessionStore]) (work, error) {
 		store, err := c.New(SessionConfig{Conn: r.conn(workers), TTL: sessionTTL})
 		if err != nil {
 			return work{}, err
@@ -180,8 +178,7 @@ func (r *Run) sessionMemory() error {
 			fmt.Sprintf("%.2f", float64(live)/float64(r.Keys)),
 		})
 	}
-	r.Out.Title(fmt.Sprintf("session/memory, %d sessions of user_id, username, role", r.Keys))
-	r.Out.Table([]string{"contender", "server bytes/session", "keys/session"}, lines)
+	r.Out.aside(fmt.Sprintf("session/memory, %d sessions of user_id, username, role", r.Keys), []string{"contender", "server bytes/session", "keys/session"}, lines)
 	return nil
 }
 

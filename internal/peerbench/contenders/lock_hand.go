@@ -18,16 +18,25 @@ func init() {
 		Name: "by hand, auto-pipelined", Ref: true, Merges: true,
 		Note: "the same on go-redis' AutoPipeliner",
 		New:  newHandLock(merging),
+	}, bench.Contender[bench.LockConfig, bench.Locker]{
+		Name: bareName, Ref: true, Note: bareNote,
+		New: newBareLock(plain),
+	}, bench.Contender[bench.LockConfig, bench.Locker]{
+		Name: bareName + ", auto-pipelined", Ref: true, Merges: true,
+		New: newBareLock(merging),
 	})
 	bench.Register(&bench.HandoffLocks, bench.Contender[bench.LockConfig, bench.Locker]{
 		Name: "by hand: SET NX PX every 10 ms", Ref: true,
 		New: newHandLock(plain),
 	}, bench.Contender[bench.LockConfig, bench.Locker]{
-		Name: "by hand: BLPOP a token", Ref: true, Floor: true,
+		Name: "by hand: BLPOP a token", Ref: true, Floor: true, Apart: true,
 		Note: "the floor of a handoff, not a lock: the token is lost when its holder dies",
 		New: func(c bench.LockConfig) (bench.Locker, error) {
 			return tokenLock{client(c.Conn)}, nil
 		},
+	}, bench.Contender[bench.LockConfig, bench.Locker]{
+		Name: bareName, Ref: true, Apart: true, Note: bareNote + "; a grant is waited for by hand",
+		New: newBareQueue,
 	})
 }
 

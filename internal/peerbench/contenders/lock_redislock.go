@@ -19,7 +19,7 @@ func init() {
 		Note: "its default is not to wait at all; this is the LinearBackoff(100 ms) of its example",
 		New:  newRedislock(100 * time.Millisecond),
 	}, bench.Contender[bench.LockConfig, bench.Locker]{
-		Name: "redislock, retry 10 ms", Note: "LinearBackoff(10 ms)",
+		Name: "redislock, retry 10 ms", Note: "LinearBackoff(10 ms)", Apart: true,
 		New: newRedislock(10 * time.Millisecond),
 	})
 }

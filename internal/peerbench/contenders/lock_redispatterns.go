@@ -10,7 +10,7 @@ import (
 func init() {
 	const note = "each lock has a fencing token and is renewed in the background"
 	all := []bench.Contender[bench.LockConfig, bench.Locker]{
-		{Name: bench.Ours, Note: note, New: newLock(plain)},
+		{Name: bench.Ours, Note: note, Apart: true, New: newLock(plain)},
 		{Name: bench.Ours + ", AutoPipeliner", Note: note, Merges: true, New: newLock(merging)},
 	}
 	bench.Register(&bench.UncontendedLocks, all...)

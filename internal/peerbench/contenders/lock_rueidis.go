@@ -15,7 +15,7 @@ func init() {
 		tuned    = "KeyMajority 1 and NoLoopTracking, as its README advises for one server"
 	)
 	all := []bench.Contender[bench.LockConfig, bench.Locker]{
-		{Name: "rueidislock, default", Note: defaults, Merges: true, New: newRueidislock(0, false)},
+		{Name: "rueidislock, default", Note: defaults, Merges: true, Apart: true, New: newRueidislock(0, false)},
 		{Name: "rueidislock, one key", Note: tuned, Merges: true, New: newRueidislock(1, true)},
 	}
 	bench.Register(&bench.UncontendedLocks, all...)

@@ -13,14 +13,14 @@ import (
 	"github.com/redispatterns/redispatterns/lock"
 )
 
-// waiters lets more and more goroutines want one lock, each again as soon as it has released it: in one process, which has one
-// Locker, and with a client and Locker each, as in as many processes.
+// waiters lets more and more goroutines want one lock, each again as soon as it has released it: with one Locker, as in one
+// process, and with a client and Locker each, which Redis cannot tell from as many processes.
 func waiters(m *meter) ([]chart, error) {
 	handOver := chart{
 		title: "Hand-over of one lock", file: "growth-waiters.svg", x: "waiters", y: "median, in PINGs",
-		xs: m.sizes(1, 3, 10, 30, 100, 300, 1000), lines: []line{{name: "one process"}, {name: "a process each"}},
+		xs: m.sizes(1, 3, 10, 30, 100, 300, 1000), lines: []line{{name: "one Locker"}, {name: "a Locker each"}},
 	}
-	trips := chart{title: "Round trips of an acquisition and its release", x: "waiters", xs: handOver.xs, lines: []line{{name: "one process"}, {name: "a process each"}}}
+	trips := chart{title: "Round trips of an acquisition and its release", x: "waiters", xs: handOver.xs, lines: []line{{name: "one Locker"}, {name: "a Locker each"}}}
 	for _, n := range handOver.xs {
 		for i, lockers := range []int{1, n} {
 			took, sent, err := m.fight(n, lockers)
