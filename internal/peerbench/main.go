@@ -52,7 +52,7 @@ func waiter() {
 
 // short is what -short sets, of the flags that were not given.
 var short = map[string]string{
-	"rounds": "15", "handoff": "300ms", "keys": "1000", "memreqs": "20", "boards": "100000",
+	"rounds": "12", "handoff": "300ms", "keys": "1000", "memreqs": "20", "boards": "100000",
 }
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
