@@ -52,7 +52,7 @@ func waiter() {
 
 // short is what -short sets, of the flags that were not given.
 var short = map[string]string{
-	"rounds": "15", "handoff": "300ms", "keys": "1000", "memreqs": "20", "boards": "100000",
+	"rounds": "12", "handoff": "300ms", "keys": "1000", "memreqs": "20", "boards": "100000",
 }
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
@@ -62,9 +62,9 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		which   = flags.String("run", "all", "scenarios: lock, ratelimit, session, ranking or all, comma-separated")
 		isShort = flags.Bool("short", false, "a run of under three minutes: fewer operations, one board, one table less")
 		addr    = flags.String("addr", "", "measure this server, host:port or redis://user:password@host:port/db; its database must be empty, and is emptied")
-		ops     = flags.Int("n", 100, "operations per contender and round, at least 25 for each of several goroutines")
+		ops     = flags.Int("n", 100, "operations per contender and round, at least ten for each of several goroutines")
 		workers = flags.String("c", "1,32", "goroutines; a comma-separated list gives a table each")
-		rounds  = flags.Int("rounds", 120, "interleaved rounds; a third with several goroutines (lock/handoff: at most 5, they are long)")
+		rounds  = flags.Int("rounds", 120, "interleaved rounds (lock/handoff: at most 5, they are long)")
 		handoff = flags.Duration("handoff", 1500*time.Millisecond, "length of a lock/handoff round of one contender")
 		keys    = flags.Int("keys", 10_000, "clients in the ratelimit tables, sessions and a tenth of the members in those of memory")
 		memReqs = flags.Int("memreqs", 100, "requests per client in ratelimit/memory")

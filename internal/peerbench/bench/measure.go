@@ -41,12 +41,9 @@ type about struct {
 	again       bool // the reference once more: its ratio is the noise
 }
 
-// Several goroutines do at least minShare operations each in a round, since with few a client that merges has hardly begun to;
-// so they have one round for each fewerRounds.
-const (
-	minShare    = 25
-	fewerRounds = 3
-)
+// minShare is how many operations each of several goroutines does in a round at least: with few, a client that merges has hardly
+// begun to.
+const minShare = 10
 
 // work is a closed-loop workload of one contender.
 type work struct {
@@ -111,12 +108,8 @@ func (r *Run) closedLoop(workers int, works []work) ([]row, error) {
 		}
 	}
 
-	rounds := r.Rounds
-	if workers > 1 {
-		rounds = max(rounds/fewerRounds, 1)
-	}
 	samples := make([][]sample, len(works))
-	for range rounds {
+	for range r.Rounds {
 		for _, i := range rand.Perm(len(works)) {
 			s, err := r.chunk(works[i], workers, r.Ops)
 			if err != nil {
