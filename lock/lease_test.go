@@ -402,7 +402,7 @@ func TestManyLeasesAreRenewedTogether(t *testing.T) {
 	require.GreaterOrEqual(t, renewals, 3*many)
 	require.LessOrEqual(t, renewals, 8*many, "about one a lease and second")
 	if !redistest.Race {
-		require.Less(t, trips, renewals/5)
+		require.Less(t, trips, many+renewals/5, "after the flush each may be asked by itself once")
 	}
 }
 

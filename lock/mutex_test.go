@@ -63,7 +63,7 @@ func TestLockWaits(t *testing.T) {
 			require.NoError(t, err)
 			got <- lease
 		}()
-		_, err := m.Lock(short(t, 50*time.Millisecond))
+		_, err := m.Lock(short(t, 500*time.Millisecond)) // of which a busy machine leaves enough to ask
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NoError(t, first.Release(ctx))
@@ -76,11 +76,15 @@ func TestLockWaits(t *testing.T) {
 func TestWaitNamesItsCause(t *testing.T) {
 	t.Parallel()
 	s := redistest.Mini(t)
-	m := newLocker(t, s.Client(t), nil).Mutex("x")
+	c := s.Client(t)
+	m := newLocker(t, c, nil).Mutex("x")
 	mustLock(t, m)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	reason := errors.New("shutting down")
-	time.AfterFunc(30*time.Millisecond, func() { cancel(reason) })
+	go func() {
+		defer cancel(reason)
+		redistest.Eventually(t, func() bool { return queued(c, "x") == 1 }, "it waits")
+	}()
 	_, err := m.Lock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.ErrorIs(t, err, context.Canceled)
