@@ -230,9 +230,9 @@ func TestParkedCallsAreBounded(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			parked := ratelimit.Parked(l)
-			require.LessOrEqual(t, parked, 64+callers)
-			require.Equal(t, parked, c.asked.Load(), "none ended, so each that was begun is parked")
+			require.LessOrEqual(t, ratelimit.Parked(l), 64+callers)
+			redistest.Eventually(t, func() bool { return ratelimit.Parked(l) == c.asked.Load() },
+				"none ended, so each that was begun is parked") // a goroutine may come to ask, or not to, after its caller left
 			c.release()
 			redistest.Eventually(t, func() bool { return ratelimit.Parked(l) == 0 }, "none stays")
 		})
