@@ -56,7 +56,8 @@ func newGuard(timeout time.Duration, client redispatterns.Client) *guard {
 // take asks the algorithm, for as long as the timeout and ctx allow, and not at all while Redis is known not to answer.
 func (l *Limiter) take(ctx context.Context, id string, limits []Limit, n int64) (Result, error) {
 	g := l.guard
-	if err := g.closed(); err != nil {
+	hasty := isHasty(ctx)
+	if err := g.closed(hasty); err != nil {
 		return Result{}, err
 	}
 	var r Result
@@ -71,7 +72,7 @@ func (l *Limiter) take(ctx context.Context, id string, limits []Limit, n int64) 
 	default:
 		r, err = l.takeAside(ctx, id, limits, n)
 	}
-	g.saw(ctx, err)
+	g.saw(ctx, err, hasty)
 	return r, err
 }
 
@@ -212,14 +213,20 @@ func isOver(ctx context.Context) bool {
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
+// isHasty says whether the caller's deadline is so near that a silence until then says nothing of Redis.
+func isHasty(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) < quiet
+}
+
 // closed is an error while the circuit is open and it is not yet time to try.
-func (g *guard) closed() error {
+func (g *guard) closed(hasty bool) error {
 	probe := g.probe.Load()
 	if probe == 0 {
 		return nil
 	}
 	now := int64(time.Since(g.base))
-	if now >= probe && g.probe.CompareAndSwap(probe, now+int64(probeEvery)) {
+	if now >= probe && !hasty && g.probe.CompareAndSwap(probe, now+int64(probeEvery)) {
 		return nil
 	}
 	return &openError{cause: *g.cause.Load()}
@@ -235,7 +242,7 @@ func (e *openError) Error() string {
 func (e *openError) Unwrap() error { return ErrUnavailable }
 
 // saw opens and closes the circuit. Redis has answered where it answered an error: then nobody waits for it.
-func (g *guard) saw(ctx context.Context, err error) {
+func (g *guard) saw(ctx context.Context, err error, hasty bool) {
 	switch {
 	case err == nil || answer(err):
 		g.answered.Store(int64(time.Since(g.base)))
@@ -243,7 +250,7 @@ func (g *guard) saw(ctx context.Context, err error) {
 			g.failures.Store(0)
 			g.probe.Store(0)
 		}
-	case ctx.Err() == context.Canceled: // the caller's doing
+	case ctx.Err() == context.Canceled || hasty && isOver(ctx): // the caller's doing
 	default:
 		now := int64(time.Since(g.base))
 		cause := err.Error()

@@ -265,3 +265,34 @@ func TestCircuitThatOpensBesideAnAnswer(t *testing.T) {
 		require.True(t, take(t, l, "u", 1).Allowed)
 	}
 }
+
+// Callers with deadlines that no Redis could meet open the circuit for nobody.
+func TestHastyCallersOpenNoCircuit(t *testing.T) {
+	t.Parallel()
+	for _, obeys := range []bool{true, false} {
+		t.Run(fmt.Sprint("obeys ", obeys), func(t *testing.T) {
+			t.Parallel()
+			p := redistest.Mini(t).Proxy(t)
+			c := p.Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled = obeys })
+			l := must(t)(ratelimit.NewTokenBucket(c, ratelimit.PerDay(1), &ratelimit.Options{Timeout: time.Minute, OnFailure: ratelimit.FailOpen}))
+			require.True(t, take(t, l, "u", 1).Allowed)
+			p.Delay(5 * time.Millisecond)
+			var wg sync.WaitGroup
+			for range 2 {
+				wg.Go(func() {
+					for began := time.Now(); time.Since(began) < 300*time.Millisecond; {
+						soon, cancel := context.WithTimeout(ctx, 2*time.Millisecond)
+						_, _ = l.Allow(soon, "v")
+						cancel()
+					}
+				})
+			}
+			wg.Wait()
+			for range 10 {
+				r := take(t, l, "u", 1)
+				require.False(t, r.Allowed)
+				require.NotEqual(t, ratelimit.ReasonUnavailable, r.Reason)
+			}
+		})
+	}
+}
