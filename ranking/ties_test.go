@@ -65,6 +65,24 @@ func TestWhatDenseWroteIsReadByOthers(t *testing.T) {
 	})
 }
 
+// A board that was deleted leaves no scores behind: whoever deletes its key by hand may not know of the companion's, and the
+// two can expire a millisecond apart.
+func TestDeletedBoardLeavesNoScores(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, name := s.Client(t), redistest.ID()
+		b := newBoardNamed(t, c, name, &ranking.Options{Ties: ranking.Dense})
+		fill(t, b, scored{"a", 3}, scored{"b", 2})
+		require.NoError(t, c.Del(background, "ranking:"+name).Err())
+		u, err := b.Set(background, "c", 1)
+		require.NoError(t, err)
+		require.Equal(t, standing(1, "c", 1, 1), u.Standing)
+		got, err := b.Get(background, "c")
+		require.NoError(t, err)
+		require.Equal(t, standing(1, "c", 1, 1), got)
+	})
+}
+
 // earliest is an EarliestFirst board whose room is around the server's time, with ticks of a millisecond.
 func earliest(t *testing.T, s *redistest.Server, order ranking.Order) *ranking.Options {
 	now := s.Now(t)

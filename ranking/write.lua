@@ -66,7 +66,9 @@ for i = 1, boards do
     if redis.call('GET', other) ~= packing and redis.call('ZCARD', key) > 0 then
       return redis.error_reply('UNSUPPORTED the board was written with another Earliest')
     end
-  elseif ties == 'dense' and redis.call('ZCARD', other) == 0 and redis.call('ZCARD', key) > 0 then
+  elseif ties == 'dense' and redis.call('ZCARD', key) == 0 then
+    redis.call('UNLINK', other) -- of a board that was deleted, or expired in the millisecond before
+  elseif ties == 'dense' and redis.call('ZCARD', other) == 0 then
     return redis.error_reply('UNSUPPORTED the board was written with other Ties')
   end
 end

@@ -73,15 +73,13 @@ func (b *board) now() *ranking.Leaderboard {
 	return b.ties[b.chosen]
 }
 
-// run lets scores arrive while somebody looks. A Redis that cannot answer is asked again at the next.
+// run lets scores arrive while somebody looks. A Redis that cannot answer is asked again.
 func (b *board) run(ctx context.Context) error {
-	for i, name := range players {
-		if _, err := b.writes.Best(ctx, member+name, float64(1000-50*(i/2))); err != nil {
-			return ignore(ctx, err)
+	for err := b.begin(ctx); err != nil; err = b.begin(ctx) {
+		if pause(ctx, time.Second) != nil {
+			return nil
 		}
-	}
-	if err := b.tell(ctx); err != nil {
-		return ignore(ctx, err)
+		log.Print(err)
 	}
 	for {
 		select {
@@ -101,6 +99,16 @@ func (b *board) run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// begin gives each player a score, and tells how the board stands then.
+func (b *board) begin(ctx context.Context) error {
+	for i, name := range players {
+		if _, err := b.writes.Best(ctx, member+name, float64(1000-50*(i/2))); err != nil {
+			return err
+		}
+	}
+	return b.tell(ctx)
 }
 
 // ignore is err unless it came of the context's end.
