@@ -203,7 +203,9 @@ const notHeld = -2 // as extend.lua answers
 // taken ends a lease of which Redis said that it is not held.
 func (l *Lease) taken(how string) {
 	l.mu.Lock()
-	l.gone = true
+	if !l.over { // else it may have been this lease's own release
+		l.gone = true
+	}
 	l.mu.Unlock()
 	l.end(fmt.Errorf("%w: %s", ErrLost, how))
 }
