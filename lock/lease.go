@@ -244,17 +244,20 @@ func (l *Lease) finish(ctx context.Context, op string, send func(context.Context
 	l.end(nil)
 	l.releasing.Lock()
 	defer l.releasing.Unlock()
-	defer l.settle(ctx)
+	bounded := ctx
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(context.WithoutCancel(ctx), releaseBound)
+		defer cancel()
+	}
+	if op == "leave" || l.locker.nodes != nil {
+		l.settle(bounded) // a renewal would lengthen what is left, or take a node of a quorum again
+	}
+	defer l.settle(bounded)
 	l.mu.Lock()
 	released, gone, lost := l.released, l.gone, errors.Is(l.cause, ErrLost)
 	l.mu.Unlock()
 	if !released && !gone {
-		bounded := ctx
-		if ctx.Err() != nil {
-			var cancel context.CancelFunc
-			bounded, cancel = context.WithTimeout(context.WithoutCancel(ctx), releaseBound)
-			defer cancel()
-		}
 		err := send(bounded)
 		if bounded != ctx {
 			err = ownBound(bounded, err)

@@ -77,3 +77,29 @@ func TestARenewalThatIsOvertakenByRelease(t *testing.T) {
 		}
 	})
 }
+
+// Release waits for a renewal though its context has ended, but not for longer than it may take.
+func TestNoRenewalAfterReleaseWithAnEndedContext(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for takes, waits := range map[time.Duration]time.Duration{2 * time.Second: 2 * time.Second, time.Minute: 5 * time.Second} {
+		renewing(t, func() { time.Sleep(takes) }, func(t *testing.T, s *redistest.Server, lease *lock.Lease) {
+			began := time.Now()
+			require.NoError(t, lease.Release(ended))
+			require.Equal(t, waits, time.Since(began))
+			require.False(t, s.Mini.Exists("lock:x"))
+		})
+	}
+}
+
+// A renewal that was sent before Leave does not lengthen what Leave has set.
+func TestARenewalDoesNotLengthenWhatLeaveHasSet(t *testing.T) {
+	t.Parallel()
+	renewing(t, func() { time.Sleep(2 * time.Second) }, func(t *testing.T, s *redistest.Server, lease *lock.Lease) {
+		require.NoError(t, lease.Leave(context.Background(), time.Second))
+		require.Equal(t, time.Second, s.Mini.TTL("lock:x"))
+		redistest.Sleep(5 * time.Second)
+		require.False(t, s.Mini.Exists("lock:x"))
+	})
+}

@@ -1,0 +1,75 @@
+package lock_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redispatterns/redispatterns"
+	"github.com/redispatterns/redispatterns/internal/redistest"
+	"github.com/redispatterns/redispatterns/lock"
+)
+
+// quorumBetween runs fn in a bubble with a quorum on so many nodes, with f before the network of each. The scripts are loaded.
+func quorumBetween(
+	t *testing.T, n int, opts *lock.Options, f func(ctx context.Context, node int, cmd redis.Cmder, send func() error) error,
+	fn func(t *testing.T, servers []*redistest.Server, locks *lock.Locker),
+) {
+	t.Helper()
+	redistest.Virtual(t, func(t *testing.T, _ *redistest.Server) {
+		var servers []*redistest.Server
+		var plain, clients []redispatterns.Client
+		for i := range n {
+			mini, c := virtualNode(t)
+			defer mini.Close()
+			defer c.Close()
+			servers, plain = append(servers, &redistest.Server{Mini: mini}), append(plain, c)
+			clients = append(clients, &between{c, func(ctx context.Context, cmd redis.Cmder, send func() error) error {
+				return f(ctx, i, cmd, send)
+			}})
+		}
+		warm, err := lock.NewQuorum(nil, plain...)
+		require.NoError(t, err)
+		lease := mustLock(t, warm.Mutex("warm"))
+		require.NoError(t, lease.Extend(context.Background(), time.Minute))
+		require.NoError(t, lease.Release(context.Background()))
+		synctest.Wait()
+		require.NoError(t, warm.Close())
+
+		locks, err := lock.NewQuorum(opts, clients...)
+		require.NoError(t, err)
+		defer redistest.Sleep(time.Second) // for what Close does not wait for
+		defer locks.Close()
+		fn(t, servers, locks)
+	})
+}
+
+// A node that is being healed when the lease is released does not keep the lock.
+func TestNoHealAfterRelease(t *testing.T) {
+	t.Parallel()
+	var wiped atomic.Bool
+	healing := make(chan struct{}, 100)
+	quorumBetween(t, 3, nil, func(_ context.Context, node int, cmd redis.Cmder, send func() error) error {
+		if scriptOf(cmd) == acquires && wiped.Load() {
+			healing <- struct{}{}
+			time.Sleep(400 * time.Millisecond)
+		}
+		return send()
+	}, func(t *testing.T, servers []*redistest.Server, locks *lock.Locker) {
+		lease := mustLock(t, locks.Mutex("x"))
+		synctest.Wait()
+		servers[2].Mini.FlushAll()
+		wiped.Store(true)
+		for len(healing) == 0 {
+			redistest.Sleep(time.Millisecond)
+		}
+		require.NoError(t, lease.Release(context.Background()))
+		redistest.Sleep(time.Second)
+		require.Zero(t, holding(servers))
+	})
+}
