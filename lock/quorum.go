@@ -130,12 +130,15 @@ func (m *Mutex) attemptQuorum(ctx context.Context) (*Lease, *HeldError, error) {
 		node := l.nodes[i]
 		reply, err := acquireScript.again.StringsOf(ctx, node, script.AnyLength, m.fenceKeys(), token, m.millis, l.retention)
 		if len(reply) != 2 {
-			l.run(func() {
+			l.background.Go(func() { // after Close too, which waits for this very call
 				<-decided
 				if !won {
 					_ = script.Cleanup(ctx, func(ctx context.Context) error {
-						_, err := releaseScript.IntOf(ctx, node, m.keys(), token, l.retention, "")
-						return err
+						had, failure := releaseScript.IntOf(ctx, node, m.keys(), token, l.retention, "")
+						if failure == nil && had == 0 && err != nil { // what was sent may still be on its way
+							failure = errNothingYet
+						}
+						return failure
 					})
 				}
 			})

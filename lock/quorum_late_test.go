@@ -2,6 +2,9 @@ package lock_test
 
 import (
 	"context"
+	"errors"
+	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -70,6 +73,69 @@ func TestNoHealAfterRelease(t *testing.T) {
 		}
 		require.NoError(t, lease.Release(context.Background()))
 		redistest.Sleep(time.Second)
+		require.Zero(t, holding(servers))
+	})
+}
+
+// What an acquisition takes while the Locker is closed is given up on every node.
+func TestAQuorumIsClosedDuringAnAcquisition(t *testing.T) {
+	t.Parallel()
+	var taken atomic.Int32
+	quorumBetween(t, 3, nil, func(_ context.Context, _ int, cmd redis.Cmder, send func() error) error {
+		err := send()
+		if scriptOf(cmd) == acquires {
+			taken.Add(1)
+			time.Sleep(300 * time.Millisecond)
+		}
+		return err
+	}, func(t *testing.T, servers []*redistest.Server, locks *lock.Locker) {
+		got := make(chan error)
+		go func() {
+			_, err := locks.Mutex("x").TryLock(context.Background())
+			got <- err
+		}()
+		redistest.Sleep(100 * time.Millisecond)
+		require.EqualValues(t, 3, taken.Load())
+		closed := make(chan struct{})
+		go func() {
+			_ = locks.Close()
+			close(closed)
+		}()
+		require.ErrorIs(t, <-got, lock.ErrClosed)
+		<-closed
+		require.Zero(t, holding(servers))
+	})
+}
+
+// An acquisition that failed may reach a node after what cleans up after it.
+func TestAQuorumCleansUpAfterWhatComesLate(t *testing.T) {
+	t.Parallel()
+	refused, third := errors.New("refused"), atomic.Pointer[redis.Client]{}
+	quorumBetween(t, 3, &lock.Options{TTL: time.Hour}, func(ctx context.Context, node int, cmd redis.Cmder, send func() error) error {
+		switch {
+		case scriptOf(cmd) != acquires || node == 0:
+			return send()
+		case node == 1:
+			cmd.SetErr(refused)
+			return refused
+		}
+		<-ctx.Done()
+		late := redis.NewCmd(context.Background(), slices.Clone(cmd.Args())...)
+		go func() {
+			time.Sleep(150 * time.Millisecond)
+			_ = third.Load().Process(context.Background(), late)
+		}()
+		cmd.SetErr(ctx.Err())
+		return ctx.Err()
+	}, func(t *testing.T, servers []*redistest.Server, locks *lock.Locker) {
+		c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", Dialer: func(context.Context, string, string) (net.Conn, error) {
+			return servers[2].Mini.Dial()
+		}})
+		defer c.Close()
+		third.Store(c)
+		_, err := locks.Mutex("x").TryLock(context.Background())
+		require.ErrorIs(t, err, lock.ErrNoQuorum)
+		redistest.Sleep(10 * time.Second)
 		require.Zero(t, holding(servers))
 	})
 }
