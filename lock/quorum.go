@@ -199,7 +199,7 @@ func (l *Lease) extendQuorum(ctx context.Context, ttl time.Duration, exactly boo
 		}
 		left, err := extendScript.IntOf(ctx, node, m.lockKey(), args...)
 		if err == nil && left == notHeld && ttl > 0 && !exactly {
-			l.heal(ctx, node, decided, &confirmed)
+			l.heal(ctx, node, ttl, decided, &confirmed)
 		}
 		return left, err
 	})
@@ -231,8 +231,9 @@ func (l *Lease) extendQuorum(ctx context.Context, ttl time.Duration, exactly boo
 	return 0, t.err()
 }
 
-// heal takes the lock on a node that lost it, when the others have confirmed the lease and while it is held.
-func (l *Lease) heal(ctx context.Context, node redispatterns.Client, decided <-chan struct{}, confirmed *bool) {
+// heal takes the lock on a node that lost it, when the others have confirmed the lease and while it is held: for what is left
+// of it there, or ttl.
+func (l *Lease) heal(ctx context.Context, node redispatterns.Client, ttl time.Duration, decided <-chan struct{}, confirmed *bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over {
@@ -245,7 +246,8 @@ func (l *Lease) heal(ctx context.Context, node redispatterns.Client, decided <-c
 		if *confirmed && l.Held() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxNodeBound)
 			defer cancel()
-			_, _ = acquireScript.again.StringsOf(ctx, node, script.AnyLength, l.mutex.fenceKeys(), l.member, l.mutex.millis, l.locker.retention)
+			millis := max(ttl, time.Until(l.Until())).Milliseconds()
+			_, _ = acquireScript.again.StringsOf(ctx, node, script.AnyLength, l.mutex.fenceKeys(), l.member, millis, l.locker.retention)
 		}
 	})
 	if !ran {

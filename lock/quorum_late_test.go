@@ -77,6 +77,23 @@ func TestNoHealAfterRelease(t *testing.T) {
 	})
 }
 
+// A node that is healed by Extend has the lock for as long as the others.
+func TestAHealIsAsLongAsTheLease(t *testing.T) {
+	t.Parallel()
+	quorumBetween(t, 3, nil, func(_ context.Context, _ int, _ redis.Cmder, send func() error) error {
+		return send()
+	}, func(t *testing.T, servers []*redistest.Server, locks *lock.Locker) {
+		lease := mustLock(t, locks.Mutex("x"))
+		synctest.Wait()
+		for _, ttl := range []time.Duration{time.Hour, time.Second} { // the second shortens nothing
+			servers[2].Mini.FlushAll()
+			require.NoError(t, lease.Extend(context.Background(), ttl))
+			redistest.Sleep(time.Second)
+			require.Greater(t, servers[2].Mini.TTL("lock:x"), 58*time.Minute)
+		}
+	})
+}
+
 // What an acquisition takes while the Locker is closed is given up on every node.
 func TestAQuorumIsClosedDuringAnAcquisition(t *testing.T) {
 	t.Parallel()
