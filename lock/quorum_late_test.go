@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -154,5 +155,56 @@ func TestAQuorumCleansUpAfterWhatComesLate(t *testing.T) {
 		require.ErrorIs(t, err, lock.ErrNoQuorum)
 		redistest.Sleep(10 * time.Second)
 		require.Zero(t, holding(servers))
+	})
+}
+
+// Leases that are due together are renewed beside each other: each is a round to the nodes of its own.
+func TestAQuorumRenewsManyLeases(t *testing.T) {
+	t.Parallel()
+	const many = 50
+	var failed atomic.Int32
+	opts := &lock.Options{TTL: 3 * time.Second, Observe: func(_ context.Context, e lock.Event) {
+		if e.Err != nil {
+			failed.Add(1)
+		}
+	}}
+	quorumBetween(t, 3, opts, func(_ context.Context, _ int, cmd redis.Cmder, send func() error) error {
+		if scriptOf(cmd) == extends {
+			time.Sleep(100 * time.Millisecond)
+		}
+		return send()
+	}, func(t *testing.T, _ []*redistest.Server, locks *lock.Locker) {
+		var leases []*lock.Lease
+		for i := range many {
+			leases = append(leases, mustLock(t, locks.Mutex(fmt.Sprint(i))))
+		}
+		redistest.Sleep(6 * time.Second)
+		for _, lease := range leases {
+			require.True(t, lease.Held())
+		}
+		require.Zero(t, failed.Load(), "renewals")
+	})
+}
+
+// Nodes that hang while they are healed do not keep a lease from being renewed on the others.
+func TestHealsThatHangDelayNoRenewal(t *testing.T) {
+	t.Parallel()
+	var wiped atomic.Bool
+	quorumBetween(t, 5, &lock.Options{TTL: 900 * time.Millisecond}, func(ctx context.Context, node int, cmd redis.Cmder, send func() error) error {
+		if scriptOf(cmd) == acquires && wiped.Load() {
+			<-ctx.Done()
+			cmd.SetErr(ctx.Err())
+			return ctx.Err()
+		}
+		return send()
+	}, func(t *testing.T, servers []*redistest.Server, locks *lock.Locker) {
+		lease := mustLock(t, locks.Mutex("x"))
+		synctest.Wait()
+		wiped.Store(true)
+		servers[3].Mini.FlushAll()
+		servers[4].Mini.FlushAll()
+		redistest.Sleep(10 * time.Second)
+		require.True(t, lease.Held(), "three of five have it")
+		require.Equal(t, 3, holding(servers))
 	})
 }
