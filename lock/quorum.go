@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -32,6 +33,11 @@ func NewQuorum(opts *Options, nodes ...redispatterns.Client) (*Locker, error) {
 	l, err := New(nodes[0], opts)
 	if err != nil {
 		return nil, err
+	}
+	for i, node := range nodes {
+		if reflect.ValueOf(node).Comparable() && slices.Contains(nodes[:i], node) {
+			return nil, fmt.Errorf("lock: new quorum: node %d is a client that came before, must be independent of the others", i)
+		}
 	}
 	l.hub, l.nodes = nil, slices.Clone(nodes)
 	return l, nil
