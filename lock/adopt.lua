@@ -23,7 +23,10 @@ end
 local now = redis.call('TIME')
 local fence = now[1] .. string.sub('000000' .. now[2], -6) -- strings, so exact
 local last = redis.pcall('SET', KEYS[2], fence, 'GET', 'PX', ARGV[4])
-if type(last) == 'table' then return redis.error_reply('WRONGTYPE ' .. KEYS[2] .. ' is no fence') end
+if type(last) == 'table' then
+  if string.find(last.err, 'WRONGTYPE') then return redis.error_reply('WRONGTYPE ' .. KEYS[2] .. ' is no fence') end
+  return last -- nothing can be written now
+end
 if last and (tonumber(last) or 0) >= tonumber(fence) then
   fence = string.format('%.0f', tonumber(last) + 1)
   redis.call('SET', KEYS[2], fence, 'PX', ARGV[4])

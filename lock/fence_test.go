@@ -2,6 +2,8 @@ package lock_test
 
 import (
 	"context"
+	"io"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -97,4 +99,64 @@ func TestAFailoverThatLosesTheLock(t *testing.T) {
 	require.NoError(t, write(ctx, replica, "resource", next.Fence(), "new"))
 	require.ErrorIs(t, write(ctx, replica, "resource", lost.Fence(), "late"), errLate)
 	require.NoError(t, next.Release(ctx))
+}
+
+// Where the queue's key is somebody else's, a waiter still gets a fence of its own, and gives up what it cannot use.
+func TestQueueKeyOfAnotherType(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx, name := s.Client(t), context.Background(), redistest.ID()
+		require.NoError(t, c.Set(ctx, queueKey(name), "theirs", time.Hour).Err())
+		for _, lost := range []bool{false, true} {
+			looked := make(chan struct{})
+			look := sync.OnceFunc(func() { close(looked) })
+			giveUp, cancel := context.WithCancel(ctx)
+			defer cancel()
+			waiter := newLocker(t, &between{c, func(ctx context.Context, cmd redis.Cmder, send func() error) error {
+				err := send()
+				if scriptOf(cmd) != releases || len(cmd.Args()) != 12 {
+					return err
+				}
+				look()
+				if lost && err == nil { // it has the lock, and does not know
+					cmd.SetErr(io.ErrUnexpectedEOF)
+					cancel()
+				}
+				return cmd.Err()
+			}}, &lock.Options{TTL: 10 * time.Minute})
+			lease := mustLock(t, newLocker(t, c, nil).Mutex(name))
+			got := make(chan *lock.Lease)
+			go func() {
+				next, _ := waiter.Mutex(name).Lock(giveUp)
+				got <- next
+			}()
+			<-looked
+			require.NoError(t, lease.Release(ctx))
+			next := <-got
+			if lost {
+				require.Nil(t, next)
+				redistest.Eventually(t, func() bool { return owner(t, c, name) == "" }, "it is given up")
+				continue
+			}
+			require.NotNil(t, next)
+			require.Greater(t, next.Fence(), lease.Fence())
+			require.NoError(t, next.Release(ctx))
+		}
+		require.Equal(t, "theirs", c.Get(ctx, queueKey(name)).Val())
+	})
+}
+
+// What keeps Redis from writing is not blamed on the fence's key.
+func TestAdoptWithoutMemory(t *testing.T) {
+	t.Parallel()
+	s, _ := redistest.Own(t)
+	c, ctx := s.Client(t), context.Background()
+	m := newLocker(t, c, &lock.Options{TTL: 10 * time.Minute}).Mutex("x")
+	lease := mustLock(t, m)
+	require.NoError(t, c.ConfigSet(ctx, "maxmemory", "1").Err())
+	_, err := m.Adopt(ctx, lease.Token())
+	require.ErrorContains(t, err, "OOM")
+	require.NotContains(t, err.Error(), "WRONGTYPE")
+	require.NoError(t, c.ConfigSet(ctx, "maxmemory", "0").Err())
+	require.NoError(t, lease.Release(ctx))
 }

@@ -203,7 +203,9 @@ const notHeld = -2 // as extend.lua answers
 // taken ends a lease of which Redis said that it is not held.
 func (l *Lease) taken(how string) {
 	l.mu.Lock()
-	l.gone = true
+	if !l.over { // else it may have been this lease's own release
+		l.gone = true
+	}
 	l.mu.Unlock()
 	l.end(fmt.Errorf("%w: %s", ErrLost, how))
 }
@@ -242,17 +244,20 @@ func (l *Lease) finish(ctx context.Context, op string, send func(context.Context
 	l.end(nil)
 	l.releasing.Lock()
 	defer l.releasing.Unlock()
-	defer l.settle(ctx)
+	bounded := ctx
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(context.WithoutCancel(ctx), releaseBound)
+		defer cancel()
+	}
+	if op == "leave" || l.locker.nodes != nil {
+		l.settle(bounded) // a renewal would lengthen what is left, or take a node of a quorum again
+	}
+	defer l.settle(bounded)
 	l.mu.Lock()
 	released, gone, lost := l.released, l.gone, errors.Is(l.cause, ErrLost)
 	l.mu.Unlock()
 	if !released && !gone {
-		bounded := ctx
-		if ctx.Err() != nil {
-			var cancel context.CancelFunc
-			bounded, cancel = context.WithTimeout(context.WithoutCancel(ctx), releaseBound)
-			defer cancel()
-		}
 		err := send(bounded)
 		if bounded != ctx {
 			err = ownBound(bounded, err)

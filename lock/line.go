@@ -98,8 +98,11 @@ func (q *line) add(w *waiter, seen *HeldError) bool {
 	if q.waiters.Len() > 0 {
 		w.answered = true
 	}
-	if seen != nil {
+	switch {
+	case seen != nil:
 		q.last = *seen
+	case q.waiters.Len() == 0:
+		q.last = HeldError{} // what was seen for those who have left is old
 	}
 	if q.waiters.Len() >= maxLine {
 		w.outcome <- outcome{err: w.refused(q.seen(), errLineFull)}
@@ -130,10 +133,10 @@ func (q *line) leave(w *waiter) (last HeldError, attempts int, left bool) {
 	return q.seen(), w.attempts, true
 }
 
-// seen is what was last seen of the lock. Where Redis does not answer, its Err says why.
+// seen is what was last seen of the lock. Where Redis does not answer, or has not yet, its Err says why.
 func (q *line) seen() HeldError {
 	last := q.last
-	if last.Err = q.trouble; last.Err == nil && unanswered(q.asked) {
+	if last.Err = q.trouble; last.Err == nil && (last.Name == "" || unanswered(q.asked)) {
 		last.Err = errNoAnswer
 	}
 	return last

@@ -147,3 +147,26 @@ func TestForceUnlockReachesReadersAndPermits(t *testing.T) {
 		}
 	})
 }
+
+// What a line saw before it was empty says nothing of who has the lock now.
+func TestALineThatLingersKnowsNoHolder(t *testing.T) {
+	t.Parallel()
+	breaking(t, func(t *testing.T, c *breakable, locks, sound *lock.Locker) {
+		ctx, m := context.Background(), locks.Mutex("x")
+		lease := mustLock(t, sound.Mutex("x"))
+		got := make(chan *lock.Lease)
+		go func() {
+			next, _ := m.Lock(ctx)
+			got <- next
+		}()
+		redistest.Sleep(100 * time.Millisecond)
+		require.NoError(t, lease.Release(ctx))
+		require.NoError(t, (<-got).Release(ctx))
+		redistest.Sleep(500 * time.Millisecond)
+		c.fault.Store(&silent)
+		_, err := m.Lock(short(t, 100*time.Millisecond))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, lock.ErrNotAcquired, "whether it is held, nobody knows")
+		c.fault.Store(nil)
+	})
+}

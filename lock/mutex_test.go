@@ -305,6 +305,10 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	}
 	_, err := lock.New(c, &lock.Options{MaxHold: -1})
 	require.ErrorContains(t, err, "lock: new: Options.MaxHold is -1ns, must not be negative")
+	for prefix, refused := range map[string]bool{"{": true, "a{b:": true, "{app}:": false, "{app}{": false} {
+		_, err = lock.New(c, &lock.Options{Prefix: prefix})
+		require.Equal(t, refused, err != nil, "%q: %v", prefix, err)
+	}
 	_, err = lock.New(nil, nil)
 	require.ErrorContains(t, err, "lock: new: the client is nil")
 	require.ErrorContains(t, lock.Do(ctx, nil, nil), "nil")

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redispatterns/redispatterns/internal/rediskey"
@@ -10,7 +11,7 @@ import (
 
 // Options of a Locker. Nil and zero fields mean the defaults.
 type Options struct {
-	// Prefix stands before every name in Redis. Defaults to "lock:".
+	// Prefix stands before every name in Redis. A { in it must be followed by its }. Defaults to "lock:".
 	Prefix string
 	// TTL is the length of a lease: how long a holder that crashed blocks the others. While a holder lives its lease is
 	// renewed. At least 1ms, and whole milliseconds count. Defaults to 10s.
@@ -32,8 +33,8 @@ type Options struct {
 	// FenceRetention is how long a name's fencing counter outlives its last use. It should exceed the longest pause of a
 	// holder that is to be recognised as late. Defaults to 24h.
 	FenceRetention time.Duration
-	// Observe sees every event of this Locker's leases. It is called where the event happens, so it must not block. Defaults
-	// to none.
+	// Observe sees every event of this Locker's leases. It is called where the event happens, so it must not block, and not call
+	// Close, nor Release or Leave of the lease that the event is about: they wait for it. Defaults to none.
 	Observe func(ctx context.Context, e Event)
 }
 
@@ -47,6 +48,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if err := rediskey.Check(c.Prefix + "name"); err != nil {
 		return c, fmt.Errorf("Options.Prefix is %q: %w", c.Prefix, err)
+	}
+	if _, tag, open := strings.Cut(c.Prefix, "{"); open && !strings.Contains(tag, "}") { // names could close it, or not
+		return c, fmt.Errorf("Options.Prefix is %q: the { in it has no }, so keys beside different locks could be the same", c.Prefix)
 	}
 	for _, d := range []struct {
 		name  string

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -32,6 +33,11 @@ func NewQuorum(opts *Options, nodes ...redispatterns.Client) (*Locker, error) {
 	l, err := New(nodes[0], opts)
 	if err != nil {
 		return nil, err
+	}
+	for i, node := range nodes {
+		if reflect.ValueOf(node).Comparable() && slices.Contains(nodes[:i], node) {
+			return nil, fmt.Errorf("lock: new quorum: node %d is a client that came before, must be independent of the others", i)
+		}
 	}
 	l.hub, l.nodes = nil, slices.Clone(nodes)
 	return l, nil
@@ -130,12 +136,15 @@ func (m *Mutex) attemptQuorum(ctx context.Context) (*Lease, *HeldError, error) {
 		node := l.nodes[i]
 		reply, err := acquireScript.again.StringsOf(ctx, node, script.AnyLength, m.fenceKeys(), token, m.millis, l.retention)
 		if len(reply) != 2 {
-			l.run(func() {
+			l.background.Go(func() { // after Close too, which waits for this very call
 				<-decided
 				if !won {
 					_ = script.Cleanup(ctx, func(ctx context.Context) error {
-						_, err := releaseScript.IntOf(ctx, node, m.keys(), token, l.retention, "")
-						return err
+						had, failure := releaseScript.IntOf(ctx, node, m.keys(), token, l.retention, "")
+						if failure == nil && had == 0 && err != nil { // what was sent may still be on its way
+							failure = errNothingYet
+						}
+						return failure
 					})
 				}
 			})
@@ -196,7 +205,7 @@ func (l *Lease) extendQuorum(ctx context.Context, ttl time.Duration, exactly boo
 		}
 		left, err := extendScript.IntOf(ctx, node, m.lockKey(), args...)
 		if err == nil && left == notHeld && ttl > 0 && !exactly {
-			l.heal(ctx, node, decided, &confirmed)
+			l.heal(ctx, node, ttl, decided, &confirmed)
 		}
 		return left, err
 	})
@@ -228,8 +237,9 @@ func (l *Lease) extendQuorum(ctx context.Context, ttl time.Duration, exactly boo
 	return 0, t.err()
 }
 
-// heal takes the lock on a node that lost it, when the others have confirmed the lease and while it is held.
-func (l *Lease) heal(ctx context.Context, node redispatterns.Client, decided <-chan struct{}, confirmed *bool) {
+// heal takes the lock on a node that lost it, when the others have confirmed the lease and while it is held: for what is left
+// of it there, or ttl.
+func (l *Lease) heal(ctx context.Context, node redispatterns.Client, ttl time.Duration, decided <-chan struct{}, confirmed *bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over {
@@ -242,7 +252,8 @@ func (l *Lease) heal(ctx context.Context, node redispatterns.Client, decided <-c
 		if *confirmed && l.Held() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxNodeBound)
 			defer cancel()
-			_, _ = acquireScript.again.StringsOf(ctx, node, script.AnyLength, l.mutex.fenceKeys(), l.member, l.mutex.millis, l.locker.retention)
+			millis := max(ttl, time.Until(l.Until())).Milliseconds()
+			_, _ = acquireScript.again.StringsOf(ctx, node, script.AnyLength, l.mutex.fenceKeys(), l.member, millis, l.locker.retention)
 		}
 	})
 	if !ran {

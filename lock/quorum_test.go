@@ -209,6 +209,8 @@ func TestQuorumRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "nil")
 	_, err = lock.NewQuorum(&lock.Options{TTL: -1}, c, c, c)
 	require.ErrorContains(t, err, "at least 1ms")
+	_, err = lock.NewQuorum(nil, servers[1].Client(t), c, c)
+	require.ErrorContains(t, err, "node 2 is a client that came before")
 	require.NoError(t, locks.Close())
 	_, err = locks.Mutex("x").Lock(ctx)
 	require.ErrorIs(t, err, lock.ErrClosed)

@@ -9,7 +9,7 @@
 --
 -- Returns 1 when the token had the lock, 2 when a waiter has it now, 0 when the token did not have it.
 
-if ARGV[3] ~= '' then redis.call('ZREM', KEYS[3], ARGV[3], '~' .. ARGV[3]) end
+if ARGV[3] ~= '' then redis.pcall('ZREM', KEYS[3], ARGV[3], '~' .. ARGV[3]) end
 local owner = redis.pcall('GET', KEYS[1])
 if type(owner) == 'table' then -- WRONGTYPE: readers or permits, or no lock
   local first = redis.pcall('ZRANGE', KEYS[1], 0, 0)[1]

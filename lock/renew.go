@@ -170,6 +170,9 @@ func (r *renewer) take() (lapsed, due []*Lease, more bool) {
 			horizon = now.Add(l.mutex.ttl / 15)
 		case early:
 			horizon = now // it only waits to lapse
+		case l.granted || r.renews(l): // as many as may be are under way, or heal nodes of a quorum
+			l.renewal.due = now.Add(min(l.mutex.ttl/20+1, l.until.Sub(now)))
+			heap.Fix(&r.leases, 0)
 		default:
 			l.renewal.due = l.until
 			heap.Fix(&r.leases, 0)
@@ -195,9 +198,13 @@ func (r *renewer) batches(due []*Lease) [][]*Lease {
 		}
 		parts[n] = append(parts[n], l)
 	}
+	size := renewalBatch
+	if r.locker.nodes != nil {
+		size = 1 // there is no pipeline over the nodes, and one after the other would be late
+	}
 	var batches [][]*Lease
 	for _, part := range parts {
-		batches = slices.AppendSeq(batches, slices.Chunk(part, renewalBatch))
+		batches = slices.AppendSeq(batches, slices.Chunk(part, size))
 	}
 	return batches
 }
@@ -216,7 +223,7 @@ func (r *renewer) renew(batch []*Lease) {
 	defer cancel()
 
 	rest := batch
-	if len(batch) > 1 && r.locker.nodes == nil {
+	if len(batch) > 1 {
 		cmds := make([]*redis.IntCmd, len(batch))
 		_, _ = r.locker.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, l := range batch {

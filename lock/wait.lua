@@ -44,7 +44,8 @@ if owner then
   local fence = redis.pcall('GET', KEYS[2])
   if type(fence) == 'string' then return {fence} end
 else
-  redis.call('ZREM', KEYS[3], ARGV[4], '~' .. ARGV[4])
+  -- pcall: where the queue's key is somebody else's, the lock would be taken by now, and have no fence of its own.
+  redis.pcall('ZREM', KEYS[3], ARGV[4], '~' .. ARGV[4])
 end
 local last = redis.pcall('SET', KEYS[2], micros, 'GET', 'PX', ARGV[3])
 if type(last) == 'table' then -- the fence's key is somebody else's

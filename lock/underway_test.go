@@ -1,0 +1,105 @@
+package lock_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redispatterns/redispatterns"
+	"github.com/redispatterns/redispatterns/internal/redistest"
+	"github.com/redispatterns/redispatterns/lock"
+)
+
+// between is a client with f before its network: f sees each command, and sends it.
+type between struct {
+	redispatterns.Client
+	f func(ctx context.Context, cmd redis.Cmder, send func() error) error
+}
+
+func (b *between) Process(ctx context.Context, cmd redis.Cmder) error {
+	return b.f(ctx, cmd, func() error { return b.Client.Process(ctx, cmd) })
+}
+
+// What a script does can be told from how many keys it gets.
+const (
+	extends  = 1
+	acquires = 2
+	releases = 3 // or waits
+)
+
+func scriptOf(cmd redis.Cmder) int {
+	if name := cmd.Name(); name != "evalsha" && name != "eval" {
+		return 0
+	}
+	return cmd.Args()[2].(int)
+}
+
+func isLeave(cmd redis.Cmder) bool {
+	args := cmd.Args()
+	return args[len(args)-1] == "exactly"
+}
+
+// renewing runs fn in a bubble with a lease whose renewal is under way and reaches Redis when hold returns.
+func renewing(t *testing.T, hold func(), fn func(t *testing.T, s *redistest.Server, lease *lock.Lease)) {
+	t.Helper()
+	redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+		loaded := mustLock(t, newLocker(t, s.Client(t), &lock.Options{NoRenew: true}).Mutex("loaded"))
+		require.NoError(t, loaded.Extend(context.Background(), time.Second))
+		begun := make(chan struct{})
+		begin := sync.OnceFunc(func() { close(begun) })
+		c := &between{s.Client(t), func(_ context.Context, cmd redis.Cmder, send func() error) error {
+			if scriptOf(cmd) == extends && !isLeave(cmd) {
+				begin()
+				hold()
+			}
+			return send()
+		}}
+		locks, err := lock.New(c, nil)
+		require.NoError(t, err)
+		defer locks.Close()
+		lease := mustLock(t, locks.Mutex("x"))
+		<-begun
+		fn(t, s, lease)
+	})
+}
+
+// A renewal that comes after the release finds the lock freed, which is no loss.
+func TestARenewalThatIsOvertakenByRelease(t *testing.T) {
+	t.Parallel()
+	renewing(t, func() { time.Sleep(time.Second) }, func(t *testing.T, s *redistest.Server, lease *lock.Lease) {
+		for range 3 {
+			require.NoError(t, lease.Release(context.Background()))
+			require.False(t, s.Mini.Exists("lock:x"))
+		}
+	})
+}
+
+// Release waits for a renewal though its context has ended, but not for longer than it may take.
+func TestNoRenewalAfterReleaseWithAnEndedContext(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for takes, waits := range map[time.Duration]time.Duration{2 * time.Second: 2 * time.Second, time.Minute: 5 * time.Second} {
+		renewing(t, func() { time.Sleep(takes) }, func(t *testing.T, s *redistest.Server, lease *lock.Lease) {
+			began := time.Now()
+			require.NoError(t, lease.Release(ended))
+			require.Equal(t, waits, time.Since(began))
+			require.False(t, s.Mini.Exists("lock:x"))
+		})
+	}
+}
+
+// A renewal that was sent before Leave does not lengthen what Leave has set.
+func TestARenewalDoesNotLengthenWhatLeaveHasSet(t *testing.T) {
+	t.Parallel()
+	renewing(t, func() { time.Sleep(2 * time.Second) }, func(t *testing.T, s *redistest.Server, lease *lock.Lease) {
+		require.NoError(t, lease.Leave(context.Background(), time.Second))
+		require.Equal(t, time.Second, s.Mini.TTL("lock:x"))
+		redistest.Sleep(5 * time.Second)
+		require.False(t, s.Mini.Exists("lock:x"))
+	})
+}
