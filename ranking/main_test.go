@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
-		_ = checks.Value.Set(map[bool]string{false: "4", true: "100"}[redistest.Long() > 3*time.Second])
+		_ = checks.Value.Set(map[bool]string{false: "4", true: "40"}[redistest.Long() > 3*time.Second])
 	}
 	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
 		_ = parallel.Value.Set(strconv.Itoa(4 * runtime.GOMAXPROCS(0))) // most of the time goes by waiting for replies that never come
