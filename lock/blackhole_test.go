@@ -53,7 +53,7 @@ func TestABlackHoleEndsTheContextFirst(t *testing.T) {
 			s := redistest.Real(t)
 			direct, p, name := s.Client(t), s.Proxy(t), redistest.ID()
 			locks := newLocker(t, p.Client(t), &lock.Options{TTL: time.Second})
-			late := lateness(t, direct)
+			late := redistest.Lateness(t, direct)
 			lease := acquire(t, s, locks, name)
 			held := lease.Context(context.Background())
 			p.BlackHole(true)

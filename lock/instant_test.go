@@ -44,7 +44,7 @@ func TestInTheInstantOfARelease(t *testing.T) {
 				lockers[i] = newLocker(t, s.Client(t), &lock.Options{PollInterval: poll})
 			}
 			holder := newLocker(t, c, nil).Mutex("x")
-			late := lateness(t, c)
+			late := redistest.Lateness(t, c)
 			worst := time.Duration(0)
 			for range rounds {
 				lease := mustLock(t, holder)

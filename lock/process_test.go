@@ -133,7 +133,7 @@ func TestHolderIsKilled(t *testing.T) {
 	cmd, got := start(t, s.Options(), "hold", name, ttl)
 	redistest.Eventually(t, func() bool { return got.last() != "" }, "the child has the lock")
 	waiter := waiting(t, c, newLocker(t, c, nil).Mutex(name), name, 1)
-	late := lateness(t, c)
+	late := redistest.Lateness(t, c)
 	killed := time.Now()
 	require.NoError(t, cmd.Process.Kill())
 	lease := <-waiter

@@ -49,7 +49,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 			waiters = append(waiters, waiting(t, c, newLocker(t, c, nil).Mutex(name), name, i+1))
 		}
 		for _, got := range waiters {
-			late, began := lateness(t, c), time.Now()
+			late, began := redistest.Lateness(t, c), time.Now()
 			require.NoError(t, lease.Release(ctx))
 			next := <-got
 			require.Less(t, time.Since(began), 900*time.Millisecond+3*late(), "woken, and not by its timer")
@@ -193,7 +193,7 @@ func TestDeadHead(t *testing.T) {
 	p.BlackHole(true)
 	p.Kill()
 	redistest.Eventually(t, func() bool { return listeners(t, c, name) == 1 }, "the server saw it die")
-	late, began := lateness(t, c), time.Now()
+	late, began := redistest.Lateness(t, c), time.Now()
 	require.NoError(t, lease.Release(ctx))
 	got := <-next
 	require.Less(t, time.Since(began), 900*time.Millisecond+3*late(), "at once, rather than after a grant")

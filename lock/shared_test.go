@@ -85,7 +85,7 @@ func TestWriterIsNotStarved(t *testing.T) {
 		read := make(chan *lock.Lease)
 		go func() { read <- must(t)(rw.RLock(ctx)) }()
 		require.NoError(t, one.Release(ctx))
-		late, began := lateness(t, c), time.Now()
+		late, began := redistest.Lateness(t, c), time.Now()
 		require.NoError(t, two.Release(ctx))
 		writer := <-got
 		require.Less(t, time.Since(began), 900*time.Millisecond+3*late())

@@ -77,7 +77,7 @@ func TestTheProcessThatIsNextIsKilled(t *testing.T) {
 	const ttl, poll = 400 * time.Millisecond, 500 * time.Millisecond // of the dead, so that its grant is as long
 	lease := mustLock(t, newLocker(t, c, nil).Mutex(name))
 	behind := newLocker(t, c, &lock.Options{PollInterval: poll})
-	late := lateness(t, c)
+	late := redistest.Lateness(t, c)
 	worst := time.Duration(0)
 	for range 5 {
 		cmd, _ := start(t, s.Options(), "hold", name, ttl)

@@ -27,31 +27,6 @@ func endless(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 20*time.Second, -
 // soonEnough is well before an endless client gives up, on a busy machine too.
 const soonEnough = 10 * time.Second
 
-// lateness watches how late timers of this process and replies of a server are. What it returns ends that, and says how late
-// they were at worst.
-func lateness(t *testing.T, c *redis.Client) func() time.Duration {
-	t.Helper()
-	ctx, cancel := context.WithCancel(ctx)
-	var watcher sync.WaitGroup
-	var worst time.Duration
-	watcher.Go(func() {
-		const pause = time.Millisecond
-		for ctx.Err() == nil {
-			began := time.Now()
-			time.Sleep(pause)
-			_ = c.Ping(ctx).Err()
-			worst = max(worst, time.Since(began)-pause)
-		}
-	})
-	stop := func() time.Duration {
-		cancel()
-		watcher.Wait()
-		return worst
-	}
-	t.Cleanup(func() { stop() })
-	return stop
-}
-
 // A decision ends within its Timeout, to what timers and goroutines take.
 func TestADecisionEndsWithinTheTimeout(t *testing.T) {
 	t.Parallel()
@@ -65,7 +40,7 @@ func TestADecisionEndsWithinTheTimeout(t *testing.T) {
 			l := must(t)(ratelimit.NewTokenBucket(c, ratelimit.PerDay(5), &ratelimit.Options{Timeout: 50 * time.Millisecond}))
 			redistest.Eventually(t, func() bool { _, err := l.Peek(ctx, "u"); return err == nil }, "a first answer")
 			p.BlackHole(true)
-			late := lateness(t, direct)
+			late := redistest.Lateness(t, direct)
 			began := time.Now()
 			_, err := l.Allow(ctx, "u")
 			took := time.Since(began)

@@ -1,4 +1,4 @@
-package lock_test
+package redistest
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lateness watches how late timers of this process and replies of the server are, which no lock can help. What it returns
-// ends that, and says how late they were at worst.
-func lateness(t testing.TB, c *redis.Client) func() time.Duration {
+// Lateness watches how late timers of this process and replies of the server are, which no code under test can help. What it
+// returns ends that, and says how late they were at worst.
+func Lateness(t testing.TB, c *redis.Client) func() time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var watcher sync.WaitGroup
