@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redispatterns/redispatterns/internal/rediskey"
+	"github.com/redispatterns/redispatterns/internal/script"
 )
 
 // hub is how the lines of a Locker hear of grants: over one connection where the client is a single node, else over at most
@@ -136,7 +137,7 @@ func (e *ear) hear(pubsub *redis.PubSub) {
 			silent = 0
 			continue
 		}
-		if !sleep(e.locker.closing, pause+rand.N(pause)) {
+		if !script.Pause(e.locker.closing, pause+rand.N(pause)) {
 			return
 		}
 		pause = min(2*pause, maxResubscribe)

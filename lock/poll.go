@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/redispatterns/redispatterns/internal/script"
 )
 
 const (
@@ -23,7 +25,7 @@ func (m *Mutex) poll(ctx context.Context, attempt func(context.Context) (*Lease,
 	defer context.AfterFunc(m.locker.closing, func() { cancel(ErrClosed) })()
 	failing, trouble := time.Time{}, error(nil) // since when there are errors, and the last
 	for attempts, pause := 1, minPoll; ; pause = min(2*pause, maxPoll) {
-		if !sleep(over, min(pause/2+rand.N(pause), m.locker.opts.PollInterval)) {
+		if !script.Pause(over, min(pause/2+rand.N(pause), m.locker.opts.PollInterval)) {
 			if ctx.Err() == nil {
 				return nil, attempts, failed(ctx, "acquire", m.name, ErrClosed)
 			}
@@ -59,15 +61,3 @@ const patience = 250 * time.Millisecond
 
 // unanswered says whether what was asked then, and has had no answer, has waited too long for one.
 func unanswered(asked time.Time) bool { return !asked.IsZero() && time.Since(asked) > patience }
-
-// sleep waits for d; false when the context ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

@@ -11,6 +11,9 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	defer t.Stop()
 	select {
 	case <-t.C:
+		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+			<-ctx.Done() // whose timer is late
+		}
 		return ctx.Err() == nil // both at once: an attempt now would only turn "not applied" into "unknown"
 	case <-ctx.Done():
 		return false
