@@ -141,7 +141,15 @@ func (m *Mutex) attempt(ctx context.Context) (*Lease, *HeldError, error) {
 // held is a refusal.
 func (m *Mutex) held(reply []string) (*HeldError, error) {
 	left, err := strconv.ParseInt(reply[1], 10, 64)
-	return &HeldError{Name: m.name, Owner: reply[0], TTL: time.Duration(max(left, 0)) * time.Millisecond}, err
+	return &HeldError{Name: m.name, Owner: reply[0], TTL: rest(left)}, err
+}
+
+// rest is what a holder has left. Redis says 0 in the last millisecond, which counts as one, and less where there is no end.
+func rest(millis int64) time.Duration {
+	if millis < 0 {
+		return 0
+	}
+	return time.Duration(max(millis, 1)) * time.Millisecond
 }
 
 func (m *Mutex) newLease(token string, member any, fence int64) *Lease {
@@ -246,7 +254,7 @@ func (m *Mutex) status(ctx context.Context) (Status, int, error) {
 	if err := cmp.Or(err, fenceErr, sharersErr); err != nil {
 		return Status{}, 0, failed(ctx, op, m.name, err)
 	}
-	status := Status{Held: left != -2, Owner: reply[1], TTL: time.Duration(max(left, 0)) * time.Millisecond, Fence: fence}
+	status := Status{Held: left != -2, Owner: reply[1], TTL: rest(left), Fence: fence}
 	return status, sharers, nil
 }
 

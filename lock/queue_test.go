@@ -63,6 +63,26 @@ func TestFirstComeFirstServed(t *testing.T) {
 	})
 }
 
+// A look in the last millisecond of a lock, of which Redis says that 0 are left, is followed by one at once: of a thousand
+// times that a lock lapses, some are looked at just then.
+func TestALookAtTheVeryEnd(t *testing.T) {
+	t.Parallel()
+	redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+		c, ctx := s.Client(t), context.Background()
+		locks, err := lock.New(c, nil)
+		require.NoError(t, err)
+		defer locks.Close()
+		const left = 950 * time.Millisecond // the second look comes after 0.9 to 1 seconds
+		for range 1000 {
+			require.NoError(t, c.Set(ctx, key("x"), "another", left).Err())
+			began := time.Now()
+			lease := must(t)(locks.Mutex("x").Lock(ctx))
+			require.LessOrEqual(t, time.Since(began), left+100*time.Millisecond)
+			require.NoError(t, lease.Release(ctx))
+		}
+	})
+}
+
 // A waiter that looks more often, for a short lease, does not shorten the life of the queue under the others.
 func TestAQueueLivesAsLongAsItsWaiters(t *testing.T) {
 	t.Parallel()

@@ -7,8 +7,8 @@
 -- ARGV[3]  kind: what a member begins with
 -- ARGV[4]  how many there may be at a time; 0 sets no bound
 --
--- Returns {} when the member is in, also when an earlier run let it in; {owner, milliseconds left or -1} when it is not, the
--- owner "" when readers or permits have the lock or a writer waits; {kind} when there are permits of another number.
+-- Returns {} when the member is in, also when an earlier run let it in; {owner, milliseconds left, negative where none are
+-- counted} when it is not, the owner "" when readers or permits have the lock or a writer waits; {kind} when there are permits of another number.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -34,7 +34,7 @@ if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   end
   -- Times of life in the queue are half milliseconds, and arrivals are above 10^14.
   if redis.call('ZCOUNT', KEYS[2], '(' .. string.format('%.0f', now * 2), '100000000000000') > 0 then
-    return {'', math.max(redis.call('PTTL', KEYS[1]), 0)}
+    return {'', redis.call('PTTL', KEYS[1])}
   end
 end
 redis.call('ZADD', KEYS[1], 'GT', now + ARGV[2], ARGV[1]) -- a repetition may come late, and must not shorten
