@@ -11,9 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+var codeBlock = regexp.MustCompile("(?ms)^```(?:go|sql)\n(.*?)^```$")
 
-// Every Go block of the README and of docs/ is code that compiles in an example: it stands there line by line.
+// Every Go block of the README and of docs/ is code that compiles in an example: it stands there line by line. So does SQL, which
+// an example runs.
 func TestReadmeIsCode(t *testing.T) {
 	t.Parallel()
 	var examples strings.Builder
@@ -40,7 +41,7 @@ func TestReadmeIsCode(t *testing.T) {
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
-		for _, block := range goBlock.FindAllStringSubmatch(string(text), -1) {
+		for _, block := range codeBlock.FindAllStringSubmatch(string(text), -1) {
 			blocks++
 			require.True(t, strings.Contains(code, flat(block[1])), "this block of %s stands in no example:\n%s", page, block[1])
 		}
