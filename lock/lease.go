@@ -99,8 +99,9 @@ func (l *Lease) Token() string {
 
 // Fence is a number that grows with every acquisition of the name, to be sent along with every write to the resource that
 // the lock protects. A resource that refuses a number below the highest it has seen is safe from a holder that was paused
-// past its lease and does not know. It is about the time in microseconds, and below 2⁵³. It is 0, and not to be sent, for
-// readers, permits and a quorum.
+// past its lease and does not know. Until it has seen the next holder's number it takes a late write, so a holder that reads
+// before it writes has its number stored first. Fence is about the time in microseconds, and below 2⁵³. It is 0, and not to
+// be sent, for readers, permits and a quorum.
 func (l *Lease) Fence() int64 {
 	if l == nil {
 		return 0
