@@ -38,7 +38,13 @@ func TestAnyServerServesAnyUser(t *testing.T) {
 		require.Equal(t, http.StatusUnauthorized, apptest.Call(t, "GET", b+"/me", "", &forged).Status)
 
 		require.Equal(t, http.StatusOK, apptest.Call(t, "POST", a+"/stop", "").Status)
-		redistest.Eventually(t, func() bool { _, err := http.Get(a + "/me"); return err != nil }, "server A has stopped")
+		redistest.Eventually(t, func() bool {
+			resp, err := http.Get(a + "/me")
+			if err == nil { // it is about to
+				_ = resp.Body.Close()
+			}
+			return err != nil
+		}, "server A has stopped")
 		me = apptest.Call(t, "GET", b+"/me", "", cookie)
 		require.Equal(t, "tanaka", me.Field("username"), "logged in though the server of the login is gone")
 
