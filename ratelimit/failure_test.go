@@ -268,13 +268,13 @@ const (
 // inTime makes calls at the same time, with the deadline, requires that none is late, and returns their errors.
 func inTime(t *testing.T, calls map[string]func(context.Context) error) map[string]error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	errs, began := map[string]error{}, time.Now()
 	for op, call := range calls {
 		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, deadline) // of its own: one that ends before the call is another case
+			defer cancel()
 			err := call(ctx)
 			mu.Lock()
 			defer mu.Unlock()
