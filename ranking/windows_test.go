@@ -223,10 +223,14 @@ func TestWindowsOpenAndClose(t *testing.T) {
 					c.Del(background, key)
 				}
 			}
-			for _, at := range []time.Time{{}, time.Unix(-1, 0), time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC)} {
-				_, err := w.Set(background, at, "a", 1)
-				require.ErrorContains(t, err, "the time is of the year")
+			east := time.FixedZone("", 9*60*60) // where 1970 begins before Redis' time does
+			for _, at := range []time.Time{{}, time.Unix(-1, 0), time.Unix(-2*60*60, 0).In(east), time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+				for _, w := range []*ranking.Windows{w, newWindows(t, c, name, []ranking.Window{{Period: ranking.Hourly}}, opts)} {
+					_, err := w.Set(background, at, "a", 1)
+					require.ErrorContains(t, err, "the time is of the year", at)
+				}
 			}
+			require.Empty(t, c.Keys(background, "*"+name+"*").Val())
 		}
 	})
 }
