@@ -30,6 +30,7 @@ const (
 // Merge makes b the union of boards; b's own scores count only if b is among them. On a Redis Cluster all must share a
 // slot, as the windows of one name do, or boards with the same {tag} in their names; others are ErrUnsupported, wherever
 // Redis runs. So are boards with Ties EarliestFirst, whose scores hold times, and boards without Integers into one with it.
+// A window that takes no scores now is ErrWindowClosed.
 //
 // It reads every member of every board and holds Redis up for that time, which is about what SetMany takes to write the
 // union: it is made for the nightly job, not for a request, and beyond a million members for a client with a longer
@@ -76,7 +77,7 @@ func (b *Leaderboard) merge(ctx context.Context, agg Aggregate, boards []*Leader
 	name := [...]string{Sum: "SUM", Min: "MIN", Max: "MAX"}[agg]
 	var err error
 	for try := 1; ; try++ {
-		_, err = mergeOnce.Int(ctx, b.client, keys, name, b.settings.order, b.ties, b.limit, b.size, b.ttl, b.closes)
+		_, err = mergeOnce.Int(ctx, b.client, keys, name, b.settings.order, b.ties, b.limit, b.size, b.ttl, b.opens, b.closes)
 		if !repeatable || !script.Unknown(err) || timedOut(err) || ctx.Err() != nil || try == mergeTries {
 			return fromScript(err)
 		}

@@ -10,12 +10,18 @@
 -- ARGV[4]  the largest magnitude of a score, where scores are integers; else 0
 -- ARGV[5]  how many of the best stay; 0 for all
 -- ARGV[6]  TTL in ms; 0 for none
--- ARGV[7]  when the board closes and expires, ms; 0 for never
+-- ARGV[7]  when the board opens, ms
+-- ARGV[8]  when it closes and expires, ms; 0 for never
 --
--- Returns how many members the board has. Error: SCORE, and nothing was changed.
+-- Returns how many members the board has. Errors: SCORE and CLOSED, and nothing was changed.
 
 local desc, limit, size, ttl = ARGV[2] == 'desc', ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 redis.call('ZCARD', KEYS[1]) -- a key of another type is not ours to replace
+if ARGV[8] ~= '0' then
+  local t = redis.call('TIME')
+  local now = t[1] * 1000 + math.floor(t[2] / 1000)
+  if now < tonumber(ARGV[7]) or now >= tonumber(ARGV[8]) then return redis.error_reply('CLOSED the window is not open') end
+end
 local union = {'ZUNIONSTORE', KEYS[2], #KEYS - 3}
 for i = 4, #KEYS do union[i] = KEYS[i] end
 union[#union + 1], union[#union + 2] = 'AGGREGATE', ARGV[1]
@@ -46,6 +52,6 @@ if ARGV[3] == 'dense' then
   end
 end
 for _, key in ipairs({KEYS[1], last}) do
-  if ARGV[7] ~= '0' then redis.call('PEXPIREAT', key, ARGV[7]) elseif ttl > 0 then redis.call('PEXPIRE', key, ttl) end
+  if ARGV[8] ~= '0' then redis.call('PEXPIREAT', key, ARGV[8]) elseif ttl > 0 then redis.call('PEXPIRE', key, ttl) end
 end
 return total

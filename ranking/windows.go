@@ -239,7 +239,7 @@ func (w *Windows) board(win Window, at time.Time) (*Leaderboard, error) {
 	if win.Period == AllTime {
 		return w.base, nil
 	}
-	if y := at.Year(); y < 1970 || y > 9998 {
+	if y := at.UTC().Year(); y < 1970 || y > 9998 { // or closes could be 0, which is never
 		return nil, fmt.Errorf("the time is of the year %d", y)
 	}
 	start, end := win.bounds(at)

@@ -223,9 +223,41 @@ func TestWindowsOpenAndClose(t *testing.T) {
 					c.Del(background, key)
 				}
 			}
-			for _, at := range []time.Time{{}, time.Unix(-1, 0), time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC)} {
-				_, err := w.Set(background, at, "a", 1)
-				require.ErrorContains(t, err, "the time is of the year")
+			east := time.FixedZone("", 9*60*60) // where 1970 begins before Redis' time does
+			for _, at := range []time.Time{{}, time.Unix(-1, 0), time.Unix(-2*60*60, 0).In(east), time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+				for _, w := range []*ranking.Windows{w, newWindows(t, c, name, []ranking.Window{{Period: ranking.Hourly}}, opts)} {
+					_, err := w.Set(background, at, "a", 1)
+					require.ErrorContains(t, err, "the time is of the year", at)
+				}
+			}
+			require.Empty(t, c.Keys(background, "*"+name+"*").Val())
+		}
+	})
+}
+
+// A union for a window that is over, or far ahead, is refused as a score is.
+func TestMergeIntoAWindow(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		for _, ties := range []ranking.Ties{ranking.Ordinal, ranking.Competition, ranking.Dense} {
+			c, now := s.Client(t), steady(t, s)
+			w := newWindows(t, c, redistest.ID(), []ranking.Window{{Period: ranking.Hourly}, {Period: ranking.AllTime}}, &ranking.Options{Ties: ties})
+			all, err := w.Board(ranking.AllTime, now)
+			require.NoError(t, err)
+			fill(t, all, scored{"a", 1}, scored{"b", 2})
+			for hours, open := range map[time.Duration]bool{-100: false, -2: false, -1: true, 0: true, 1: true, 2: false, 100: false} {
+				hour, err := w.Board(ranking.Hourly, now.Add(hours*time.Hour))
+				require.NoError(t, err)
+				err = hour.Merge(background, ranking.Max, all)
+				n, failed := hour.Count(background)
+				require.NoError(t, failed)
+				if open {
+					require.NoError(t, err, "%d hours on", hours)
+					require.EqualValues(t, 2, n)
+					continue
+				}
+				require.ErrorIs(t, err, ranking.ErrWindowClosed, "%d hours on", hours)
+				require.Zero(t, n)
 			}
 		}
 	})

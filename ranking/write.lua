@@ -110,6 +110,9 @@ if verb == 'add' and not repeated then
 end
 
 if memory and not repeated then
+  if redis.call('PEXPIREAT', memory, string.format('%.0f', clock() + 1), 'GT') == 1 then
+    redis.call('UNLINK', memory) -- of the period before the last, which Redis shows in its last millisecond still
+  end
   redis.call('HSET', memory, op, '')
   redis.call('PEXPIREAT', memory, string.format('%.0f', (period + 2) * ARGV[8]))
 end

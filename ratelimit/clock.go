@@ -12,7 +12,8 @@ type clock struct {
 	base    time.Time    // of this process, with its monotonic reading
 	offset  atomic.Int64 // the server's time at base, in microseconds since 1970
 	learned atomic.Int64 // when the server told its time last, in nanoseconds since base; 0: never
-	spread  atomic.Int64 // by how much the estimate may be ahead of the server's time since, in microseconds
+	near    atomic.Int64 // when it did so within a millisecond: what it tells is as old as its reply was long on the way
+	spread  atomic.Int64 // by how much the estimate may be ahead of the server's time since then, in microseconds
 
 	mu     sync.Mutex
 	since  time.Duration // from when on what the server told agrees with
@@ -37,9 +38,12 @@ func (c *clock) elapsed() time.Duration { return time.Since(c.base) }
 // now is the server's time as far as is known, in microseconds since 1970.
 func (c *clock) now() int64 { return c.offset.Load() + c.elapsed().Microseconds() }
 
-func (c *clock) stale() bool {
-	learned := c.learned.Load()
-	return learned == 0 || c.elapsed()-time.Duration(learned) > fresh
+func (c *clock) stale() bool { return c.over(&c.learned) }
+
+// over says whether it is too long since an event.
+func (c *clock) over(event *atomic.Int64) bool {
+	at := event.Load()
+	return at == 0 || c.elapsed()-time.Duration(at) > fresh
 }
 
 // learn corrects the estimate by a time that the server told in reply to a request sent at the time sent. The server read
@@ -58,7 +62,10 @@ func (c *clock) learn(sent time.Duration, server int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.offset.Load()
-	c.spread.Store(now - lowest)
+	if highest-lowest <= apart {
+		c.spread.Store(now - lowest)
+		c.near.Store(int64(max(received, 1)))
+	}
 	if d := now - c.agreed; d < -apart || d > apart {
 		c.since, c.agreed = received, now
 	}
@@ -67,6 +74,5 @@ func (c *clock) learn(sent time.Duration, server int64) {
 
 // earliest is the server's time at the earliest, where it is known well enough to say for how long a window lasts.
 func (c *clock) earliest() (now int64, known bool) {
-	spread := c.spread.Load()
-	return c.now() - spread, spread <= apart && c.steady.Load() && !c.stale()
+	return c.now() - c.spread.Load(), c.steady.Load() && !c.over(&c.near)
 }

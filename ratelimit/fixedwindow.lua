@@ -39,7 +39,7 @@ if now >= ARGV[2] * 1000 or used == n and now < (ARGV[2] - ARGV[3]) * 1000 then
 elseif used + (n == 0 and 1 or 0) > limit then
   verdict = 0
   if n > 0 then -- as it was, and with its end, in case that a foreign hand took that
-    used = used - n
+    used = used < 9007199254740992 and used - n or redis.call('DECRBY', KEYS[1], cost) -- beyond, used is not exact
     redis.call('SET', KEYS[1], used, 'PXAT', ARGV[2])
   end
 elseif n > 0 and used == n then

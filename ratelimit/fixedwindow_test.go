@@ -175,6 +175,23 @@ func TestFixedWindowOfWhatIsNoCount(t *testing.T) {
 	})
 }
 
+// Beyond 2^53 scripts count in twos: what is denied there is not counted either, and takes nothing off.
+func TestFixedWindowWithLargeNumbers(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *redistest.Server) {
+		const most = 1<<53 - 1
+		l, id := must(t)(ratelimit.NewFixedWindow(s.Client(t), ratelimit.PerDay(most), calm)), redistest.ID()
+		require.True(t, take(t, l, id, most-5).Allowed)
+		for _, n := range []int64{6, 7, 8, 9, most - 1, most} {
+			r := take(t, l, id, n)
+			require.False(t, r.Allowed)
+			require.EqualValues(t, 5, r.Remaining, "after %d", n)
+		}
+		require.True(t, take(t, l, id, 5).Allowed)
+		require.False(t, take(t, l, id, 1).Allowed)
+	})
+}
+
 // Process clocks that are wrong cost a trip, at first or at a window's edge, and nothing else.
 func TestFixedWindowWithWrongProcessClocks(t *testing.T) {
 	t.Parallel()

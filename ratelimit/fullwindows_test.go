@@ -113,3 +113,28 @@ func TestAWindowWithRoomIsNotFull(t *testing.T) {
 		require.Equal(t, 1, sent.Trips(), "%v", sent.Commands())
 	})
 }
+
+// Over a slow network a plain GET could not say for how long the window goes on: what the server told of its time is as old as
+// its way here was long.
+func TestAFullWindowFarAwayEndsWhenItEnds(t *testing.T) {
+	t.Parallel()
+	for _, skew := range []time.Duration{0, time.Hour, -time.Hour} {
+		redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+			c := s.Client(t)
+			var asked time.Time
+			c.AddHook(&afterReply{do: func() {
+				asked = time.Now()
+				time.Sleep(30 * time.Millisecond)
+			}})
+			l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerMinute(3), calm))
+			ratelimit.Skew(l, skew)
+			take(t, l, "u", 3)
+			for range 20 {
+				r := take(t, l, "u", 1)
+				require.False(t, r.Allowed)
+				ends := asked.Truncate(time.Minute).Add(time.Minute)
+				require.InDelta(t, ends.Sub(asked), r.RetryAfter, float64(time.Millisecond), "a process clock that is off by %v", skew)
+			}
+		})
+	}
+}

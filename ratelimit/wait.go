@@ -44,7 +44,7 @@ func (l *Limiter) wait(ctx context.Context, id string, n int64) (Result, error) 
 		if err != nil || r.Allowed {
 			return r, err
 		}
-		pause := r.RetryAfter + rand.N(r.RetryAfter/10+1)
+		pause := max(r.RetryAfter+rand.N(r.RetryAfter/10+1), r.RetryAfter) // a sum may be too long for a Duration
 		if deadline, ok := ctx.Deadline(); ok {
 			left := time.Until(deadline)
 			if left < r.RetryAfter {

@@ -137,3 +137,27 @@ func TestWaitEndsAtOnceWhereItIsInVain(t *testing.T) {
 		require.NoError(t, err, "the line is free")
 	})
 }
+
+// A pause so long that a tenth more of it is beyond what a time.Duration can say is still a pause.
+func TestWaitForCenturies(t *testing.T) {
+	t.Parallel()
+	redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+		c := s.Client(t)
+		l := must(t)(ratelimit.NewTokenBucket(c, ratelimit.Limit{Events: 1000, Per: 100 * 365 * 24 * time.Hour, Burst: 2850}, calm))
+		require.True(t, take(t, l, "u", 2850).Allowed)
+		sent := redistest.Count(c)
+		for range 10 {
+			waiting, cancel := context.WithCancel(ctx)
+			done := make(chan error)
+			go func() {
+				_, err := l.WaitN(waiting, "u", 2850)
+				done <- err
+			}()
+			redistest.Sleep(time.Second)
+			cancel()
+			require.ErrorIs(t, <-done, context.Canceled)
+			require.Equal(t, 1, sent.Trips(), "it asks again in 285 years")
+			sent.Reset()
+		}
+	})
+}

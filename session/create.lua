@@ -18,6 +18,8 @@ redis.call('PEXPIRE', KEYS[1], ARGV[1])
 if ARGV[2] ~= '0' then
   local ends = string.format('%.0f', now + ARGV[2])
   redis.call('HSET', KEYS[1], '_x', ends)
-  if redis.call('PEXPIREAT', KEYS[1], ends, 'LT') == 1 then redis.call('HSET', KEYS[1], '_s', created) end
+  if redis.call('PEXPIREAT', KEYS[1], ends, 'LT') == 1 and redis.call('PTTL', KEYS[1]) >= 0 then -- it is not over yet
+    redis.call('HSET', KEYS[1], '_s', created)
+  end
 end
 return now

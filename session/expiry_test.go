@@ -257,3 +257,22 @@ func TestReadsWithinTouchEveryWriteNothing(t *testing.T) {
 		require.Subset(t, []string{"hgetall", "pttl"}, n.Commands())
 	})
 }
+
+// A lifetime may be over while Redis still creates the session: nothing is left of it then.
+func TestALifetimeThatEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	c, prefix := redistest.Real(t).Client(t), redistest.ID()+":"
+	for _, idle := range []time.Duration{time.Millisecond, time.Hour} {
+		store := newStore[user](t, c, &session.Options{Prefix: prefix, IdleTimeout: idle, Lifetime: time.Millisecond})
+		for range 1500 {
+			create(t, store, tanaka)
+		}
+	}
+	redistest.Eventually(t, func() bool {
+		keys := c.Keys(ctx, prefix+"*").Val()
+		for _, key := range keys {
+			require.NotEqual(t, time.Duration(-1), c.PTTL(ctx, key).Val(), "%s never ends: %v", key, c.HGetAll(ctx, key).Val())
+		}
+		return len(keys) == 0
+	}, "gone")
+}

@@ -55,14 +55,14 @@ func limited(limiter *ratelimit.Limiter) http.Handler {
 		status := http.StatusOK
 		if !res.Allowed {
 			status = http.StatusTooManyRequests
-			w.Header().Set("Retry-After", strconv.Itoa(seconds(res.RetryAfter)))
+			w.Header().Set("Retry-After", strconv.FormatInt(whole(res.RetryAfter, time.Second), 10))
 		}
 		app.Reply(w, status, struct {
 			Allowed      bool  `json:"allowed"`
 			Limit        int64 `json:"limit"`
 			Remaining    int64 `json:"remaining"`
 			RetryAfterMS int64 `json:"retry_after_ms"`
-		}{res.Allowed, res.Limit, res.Remaining, res.RetryAfter.Milliseconds()})
+		}{res.Allowed, res.Limit, res.Remaining, whole(res.RetryAfter, time.Millisecond)})
 	})
 }
 
@@ -78,5 +78,5 @@ func user(r *http.Request) string {
 	return host
 }
 
-// seconds are whole seconds, rounded up: whoever waits that long has waited long enough.
-func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+// whole is d in a unit, rounded up: whoever waits that long has waited long enough.
+func whole(d, unit time.Duration) int64 { return int64((d + unit - 1) / unit) }

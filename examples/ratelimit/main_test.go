@@ -3,14 +3,17 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns/examples/internal/apptest"
 	"github.com/redispatterns/redispatterns/internal/redistest"
+	"github.com/redispatterns/redispatterns/ratelimit"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -47,4 +50,37 @@ func TestOverTheLimit(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, apptest.Call(t, "GET", url+"/fixed?user="+strings.Repeat("x", 10_000), "").Status)
 		require.Equal(t, http.StatusMethodNotAllowed, apptest.Call(t, "POST", url+"/fixed", "").Status)
 	})
+}
+
+// Who comes back when he was told to is let in: neither time that he is told is rounded down.
+func TestWhoWaitsAsLongAsHeIsToldIsLetIn(t *testing.T) {
+	for _, told := range []func(*httptest.ResponseRecorder) time.Duration{
+		func(w *httptest.ResponseRecorder) time.Duration {
+			s, _ := strconv.Atoi(w.Header().Get("Retry-After"))
+			return time.Duration(s) * time.Second
+		},
+		func(w *httptest.ResponseRecorder) time.Duration {
+			var body struct {
+				MS int64 `json:"retry_after_ms"`
+			}
+			_ = json.Unmarshal(w.Body.Bytes(), &body)
+			return time.Duration(body.MS) * time.Millisecond
+		},
+	} {
+		redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+			limiter, err := ratelimit.NewSlidingWindow(s.Client(t), ratelimit.Limit{Events: 1, Per: 10 * time.Second}, nil)
+			require.NoError(t, err)
+			ask := func() *httptest.ResponseRecorder {
+				w := httptest.NewRecorder()
+				limited(limiter).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+				return w
+			}
+			require.Equal(t, http.StatusOK, ask().Code)
+			redistest.Sleep(1234567 * time.Microsecond)
+			denied := ask()
+			require.Equal(t, http.StatusTooManyRequests, denied.Code)
+			redistest.Sleep(told(denied))
+			require.Equal(t, http.StatusOK, ask().Code)
+		})
+	}
 }
