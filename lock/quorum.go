@@ -102,6 +102,15 @@ func (t *tally) open() bool {
 	return t.yes < t.majority && t.nodes-t.no-len(t.failures) >= t.majority
 }
 
+// refused says, when no majority is for it any more, whether that is because another has the lock: on so many nodes that none
+// can be had, or on some of a majority that answers.
+func (t *tally) refused() bool { return t.no > t.nodes-t.majority || t.yes+t.no >= t.majority }
+
+// unclear says whether none is for it any more, and it takes more votes to tell why.
+func (t *tally) unclear() bool {
+	return t.yes < t.majority && !t.refused() && len(t.failures) <= t.nodes-t.majority
+}
+
 // err says that too few nodes answered, and what each reported.
 func (t *tally) err() error {
 	all := []any{ErrNoQuorum}
@@ -153,7 +162,7 @@ func (m *Mutex) attemptQuorum(ctx context.Context) (*Lease, *HeldError, error) {
 	})
 	defer close(decided)
 	t, held := l.tally(), (*HeldError)(nil)
-	for t.open() {
+	for t.open() || t.unclear() {
 		select {
 		case v := <-votes:
 			switch {
@@ -173,10 +182,11 @@ func (m *Mutex) attemptQuorum(ctx context.Context) (*Lease, *HeldError, error) {
 			return nil, nil, failed(ctx, op, m.name, ctx.Err())
 		}
 	}
-	if t.yes < t.majority {
-		if t.no > t.nodes-t.majority {
-			return nil, held, nil
-		}
+	switch {
+	case t.yes >= t.majority:
+	case t.refused():
+		return nil, held, nil
+	default:
 		return nil, nil, failed(ctx, op, m.name, cmp.Or(l.open(), t.err()))
 	}
 	lease := m.newLease(token, token, 0)
