@@ -291,7 +291,11 @@ func (l *Lease) releaseQuorum(ctx context.Context) error {
 	votes := ask(context.WithoutCancel(ctx), m, func(ctx context.Context, i int) (had int64, err error) {
 		node, err := l.acquiredOn(ctx, i)
 		if err == nil {
-			had, err = release(ctx, node)
+			had, err = releaseOnceScript.IntOf(ctx, node, m.keys(), l.member, l.locker.retention, "")
+			if err != nil && script.Unknown(err) {
+				_, err = release(ctx, node)
+				had = 1 // whatever it answers: when the first run was executed, it finds nothing
+			}
 		}
 		if err != nil {
 			l.locker.run(func() {

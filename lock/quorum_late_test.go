@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -206,5 +207,60 @@ func TestHealsThatHangDelayNoRenewal(t *testing.T) {
 		redistest.Sleep(10 * time.Second)
 		require.True(t, lease.Held(), "three of five have it")
 		require.Equal(t, 3, holding(servers))
+	})
+}
+
+// losing is a connection that can lose a reply, and breaks by that.
+type losing struct {
+	net.Conn
+	next *atomic.Bool // to be lost
+}
+
+func (l losing) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	if l.next.CompareAndSwap(true, false) {
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// A release whose replies are lost, as where this process' network breaks, is no loss though it is repeated.
+func TestAQuorumsReleaseWhoseRepliesAreLost(t *testing.T) {
+	t.Parallel()
+	redistest.Virtual(t, func(t *testing.T, _ *redistest.Server) {
+		ctx := context.Background()
+		var servers []*redistest.Server
+		var clients []redispatterns.Client
+		var next [3]atomic.Bool
+		for i := range next {
+			mini, plain := virtualNode(t)
+			defer mini.Close()
+			defer plain.Close()
+			o := *plain.Options()
+			o.Protocol = 2 // with 3 a client reads before it sends, too
+			o.Dialer = func(context.Context, string, string) (net.Conn, error) {
+				conn, err := mini.Dial()
+				return losing{conn, &next[i]}, err
+			}
+			c := redis.NewClient(&o)
+			defer c.Close()
+			servers, clients = append(servers, &redistest.Server{Mini: mini}), append(clients, c)
+		}
+		locks, err := lock.NewQuorum(nil, clients...)
+		require.NoError(t, err)
+		defer locks.Close()
+		require.NoError(t, mustLock(t, locks.Mutex("warm")).Release(ctx))
+		lease := mustLock(t, locks.Mutex("x"))
+		synctest.Wait()
+		for i := range next {
+			next[i].Store(true)
+		}
+		require.NoError(t, lease.Release(ctx))
+		require.NoError(t, lease.Release(ctx))
+		synctest.Wait()
+		for i := range next {
+			require.False(t, next[i].Load(), "lost")
+		}
+		require.Zero(t, holding(servers))
 	})
 }
