@@ -245,3 +245,19 @@ func TestQuorumReleasesAfterClose(t *testing.T) {
 		redistest.Sleep(time.Second)
 	})
 }
+
+// A release that its context ended is made up for in the background, and a second one that finds nothing is no loss.
+func TestAReleaseThatIsMadeUpForIsNoLoss(t *testing.T) {
+	t.Parallel()
+	breaking(t, func(t *testing.T, c *breakable, locks, sound *lock.Locker) {
+		lease := mustLock(t, locks.Mutex("x"))
+		c.fault.Store(&down)
+		soon, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, lease.Release(soon), context.DeadlineExceeded)
+		c.fault.Store(nil)
+		redistest.Sleep(time.Second)
+		require.NoError(t, mustLock(t, sound.Mutex("x")).Release(context.Background()), "it was freed")
+		require.NoError(t, lease.Release(context.Background()))
+	})
+}

@@ -46,7 +46,7 @@ type Lease struct {
 	renewal renewal // guarded by the renewer's mutex
 
 	releasing sync.Mutex // held by the Release under way; before mu
-	unknown   bool       // a release was sent and no reply came; guarded by releasing
+	unknown   bool       // a release was sent and no reply came, or may yet be; guarded by releasing
 
 	mu       sync.Mutex
 	until    time.Time
@@ -302,6 +302,7 @@ func (l *Lease) release(ctx context.Context) error {
 	switch {
 	case err != nil:
 		if ctx.Err() != nil {
+			l.unknown = true // the cleanup may free it before this is called again
 			l.mutex.cleanup(ctx, l.member, "")
 		}
 		return err
