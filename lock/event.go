@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -66,8 +67,23 @@ func (m *Mutex) acquired(ctx context.Context, began time.Time, attempts int, lea
 			lease.observed.Store(&acquiredIn)
 		}
 		m.locker.observe(ctx, e)
+		if err == nil {
+			lease.observeLoss()
+		}
 	}
 	return lease, err
+}
+
+// observeLoss reports, once, that a lease was lost: when it is, or after its acquisition where that was reported later.
+func (l *Lease) observeLoss() {
+	l.mu.Lock()
+	cause := l.cause
+	tell := !l.lost && errors.Is(cause, ErrLost) && l.observed.Load() != nil
+	l.lost = l.lost || tell
+	l.mu.Unlock()
+	if tell {
+		l.observe(Lost, cause)
+	}
 }
 
 // observe reports what happens to a lease, with the values of the context in which it was acquired.

@@ -102,3 +102,35 @@ func TestObserve(t *testing.T) {
 		}
 	})
 }
+
+// slowToStop is a context whose callbacks take long to stop, as a goroutine may that is not scheduled.
+type slowToStop struct {
+	context.Context
+	takes time.Duration
+}
+
+func (s slowToStop) Done() <-chan struct{} { return make(chan struct{}) } // a channel of its own, so that AfterFunc is asked
+
+func (s slowToStop) AfterFunc(f func()) func() bool {
+	stop := context.AfterFunc(s.Context, f)
+	return func() bool {
+		time.Sleep(s.takes)
+		return stop()
+	}
+}
+
+// A lease that is lost before its acquisition was reported, is reported lost all the same, and once.
+func TestALossBeforeTheAcquisitionIsReported(t *testing.T) {
+	t.Parallel()
+	seen := &events{}
+	virtual(t, &lock.Options{Observe: seen.observe, TTL: time.Second, NoRenew: true}, func(t *testing.T, _ *redistest.Server, locks *lock.Locker) {
+		ctx := context.Background()
+		mustLock(t, locks.Mutex("x"))
+		require.Equal(t, []string{"acquired"}, kinds(seen.take()))
+		lease, err := locks.RWMutex("x").RLock(slowToStop{ctx, 2 * time.Second})
+		require.NoError(t, err)
+		require.False(t, lease.Held())
+		require.ErrorIs(t, lease.Release(ctx), lock.ErrLost)
+		require.Equal(t, []string{"lost", "acquired", "lost"}, kinds(seen.take()))
+	})
+}

@@ -55,6 +55,7 @@ type Lease struct {
 	cause    error // why, for the contexts; nil is a release
 	released bool  // and Redis knows, or it was left
 	gone     bool  // Redis said that another has it, or nobody
+	lost     bool  // and Options.Observe was told
 	failure  error // of the last renewal
 	children map[*leaseContext]struct{}
 	inFlight int           // renewals
@@ -378,6 +379,6 @@ func (l *Lease) end(cause error) {
 	}
 	l.locker.renewer.remove(l)
 	if errors.Is(cause, ErrLost) {
-		l.observe(Lost, cause)
+		l.observeLoss()
 	}
 }
