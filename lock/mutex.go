@@ -206,9 +206,9 @@ func (m *Mutex) adopt(ctx context.Context, token string) (*Lease, error) {
 	if err != nil {
 		if !script.Replied(err) { // perhaps nobody knows the token that has the lock now
 			m.undo(ctx, func(ctx context.Context) (bool, error) {
-				reply, err := adoptScript.StringsOf(ctx, m.locker.client, script.AnyLength, m.fenceKeys(),
+				_, err := adoptScript.StringsOf(ctx, m.locker.client, script.AnyLength, m.fenceKeys(),
 					own, token, m.millis, m.locker.retention)
-				return len(reply) > 0, err
+				return false, err // the token has it again, or still: what was sent may be on its way
 			})
 		}
 		return nil, failed(ctx, op, m.name, err)

@@ -2,7 +2,9 @@ package lock_test
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,5 +103,35 @@ func TestARenewalDoesNotLengthenWhatLeaveHasSet(t *testing.T) {
 		require.Equal(t, time.Second, s.Mini.TTL("lock:x"))
 		redistest.Sleep(5 * time.Second)
 		require.False(t, s.Mini.Exists("lock:x"))
+	})
+}
+
+// An adoption that was given up may reach Redis after what gives the lock back.
+func TestAnAdoptionThatComesLateIsGivenBack(t *testing.T) {
+	t.Parallel()
+	redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+		ctx := context.Background()
+		direct := s.Client(t)
+		lease := mustLock(t, newLocker(t, direct, nil).Mutex("x"))
+		var adoptions atomic.Int32
+		locks := newLocker(t, &between{direct, func(ctx context.Context, cmd redis.Cmder, send func() error) error {
+			if adoptions.Add(1) > 1 {
+				return send()
+			}
+			late := redis.NewCmd(context.Background(), slices.Clone(cmd.Args())...)
+			go func() {
+				time.Sleep(150 * time.Millisecond)
+				_ = direct.Process(context.Background(), late)
+			}()
+			<-ctx.Done()
+			cmd.SetErr(ctx.Err())
+			return ctx.Err()
+		}}, nil)
+		_, err := locks.Mutex("x").Adopt(short(t, 50*time.Millisecond), lease.Token())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		redistest.Sleep(time.Second)
+		require.Equal(t, lease.Token(), owner(t, direct, "x"))
+		require.True(t, lease.Held())
+		require.NoError(t, lease.Release(ctx))
 	})
 }
