@@ -165,7 +165,7 @@ func (r *renewer) take() (lapsed, due []*Lease, more bool) {
 		case renew:
 			due = append(due, l)
 			l.inFlight++
-			l.renewal.due = now.Add(min(l.mutex.ttl/3+1, l.until.Sub(now)))
+			l.renewal.due = now.Add(min(l.mutex.ttl/3, l.until.Sub(now)/2) + 1) // the half of a grant, which is shorter than a TTL
 			heap.Fix(&r.leases, 0)
 			horizon = now.Add(l.mutex.ttl / 15)
 		case early:

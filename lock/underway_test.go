@@ -135,3 +135,35 @@ func TestAnAdoptionThatComesLateIsGivenBack(t *testing.T) {
 		require.NoError(t, lease.Release(ctx))
 	})
 }
+
+// Where the first renewal of a grant gets no reply, as on a connection that died unnoticed, there is a second while the grant
+// lasts.
+func TestAGrantIsExtendedThoughTheFirstTryHangs(t *testing.T) {
+	t.Parallel()
+	redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+		ctx := context.Background()
+		first := mustLock(t, newLocker(t, s.Client(t), nil).Mutex("x"))
+		require.NoError(t, first.Extend(ctx, time.Second)) // the script is loaded
+		var tries atomic.Int32
+		locks := newLocker(t, &between{s.Client(t), func(_ context.Context, cmd redis.Cmder, send func() error) error {
+			if scriptOf(cmd) == extends && tries.Add(1) == 1 {
+				time.Sleep(3 * time.Second)
+			}
+			return send()
+		}}, nil)
+		got := make(chan *lock.Lease)
+		go func() {
+			lease, err := locks.Mutex("x").Lock(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- lease
+		}()
+		redistest.Sleep(100 * time.Millisecond)
+		require.NoError(t, first.Release(ctx))
+		lease := <-got
+		redistest.Sleep(5 * time.Second)
+		require.True(t, lease.Held())
+		require.NoError(t, lease.Release(ctx))
+	})
+}
