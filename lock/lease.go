@@ -46,7 +46,7 @@ type Lease struct {
 	renewal renewal // guarded by the renewer's mutex
 
 	releasing sync.Mutex // held by the Release under way; before mu
-	unknown   bool       // a release was sent and no reply came, or may yet be; guarded by releasing
+	unknown   bool       // a release, or Leave, was sent and no reply came, or may yet be; guarded by releasing
 
 	mu       sync.Mutex
 	until    time.Time
@@ -174,7 +174,7 @@ func (l *Lease) sendExtend(ctx context.Context, ttl time.Duration, exactly bool)
 	case l.locker.nodes != nil:
 		return l.extendQuorum(ctx, ttl, exactly)
 	case exactly:
-		return extendScript.IntOf(ctx, l.locker.client, l.mutex.lockKey(), l.member, ttl.Milliseconds(), "exactly")
+		return l.leaveOn(ctx, l.locker.client, ttl)
 	}
 	return extendScript.IntOf(ctx, l.locker.client, l.mutex.lockKey(), l.member, ttl.Milliseconds())
 }
@@ -218,23 +218,6 @@ func (l *Lease) taken(how string) {
 // Then it may be called again, and the lock lapses at its TTL.
 func (l *Lease) Release(ctx context.Context) error {
 	return l.finish(ctx, "release", l.release)
-}
-
-// Leave ends the lease as Release does, but keeps the name taken for ttl from now: for a job that shall not run again
-// before, or for a process that adopts the token. Until then only Adopt and ForceUnlock free it. A ttl below 1ms or above 100
-// years is refused, and the lease goes on. The error is ErrLost when the lease had been lost, as of Release. After any other the
-// lease is over here, the lock lapses at its TTL, and Leave or Release may be called again.
-func (l *Lease) Leave(ctx context.Context, ttl time.Duration) error {
-	if err := checkLength("the TTL", ttl); err != nil {
-		return failed(ctx, "leave", l.Name(), err)
-	}
-	return l.finish(ctx, "leave", func(ctx context.Context) error {
-		left, err := l.sendExtend(ctx, ttl, true)
-		if err == nil && left == notHeld {
-			err = ErrLost
-		}
-		return err
-	})
 }
 
 // finish ends the lease here, and then in Redis.

@@ -209,12 +209,11 @@ func (l *Lease) extendQuorum(ctx context.Context, ttl time.Duration, exactly boo
 		if err != nil {
 			return 0, err
 		}
-		args := []any{l.member, ttl.Milliseconds()}
 		if exactly {
-			args = append(args, "exactly")
+			return l.leaveOn(ctx, node, ttl)
 		}
-		left, err := extendScript.IntOf(ctx, node, m.lockKey(), args...)
-		if err == nil && left == notHeld && ttl > 0 && !exactly {
+		left, err := extendScript.IntOf(ctx, node, m.lockKey(), l.member, ttl.Milliseconds())
+		if err == nil && left == notHeld && ttl > 0 {
 			l.heal(ctx, node, ttl, decided, &confirmed)
 		}
 		return left, err

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"os"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -210,28 +210,30 @@ func TestHealsThatHangDelayNoRenewal(t *testing.T) {
 	})
 }
 
-// losing is a connection that can lose a reply, and breaks by that.
+// losing is a connection that can lose a reply, on which its client runs into its timeout.
 type losing struct {
 	net.Conn
 	next *atomic.Bool // to be lost
 }
 
+const losingTakes = 100 * time.Millisecond // until the timeout
+
 func (l losing) Read(b []byte) (int, error) {
 	n, err := l.Conn.Read(b)
 	if l.next.CompareAndSwap(true, false) {
-		return 0, io.EOF
+		time.Sleep(losingTakes)
+		return 0, os.ErrDeadlineExceeded
 	}
 	return n, err
 }
 
-// A release whose replies are lost, as where this process' network breaks, is no loss though it is repeated.
-func TestAQuorumsReleaseWhoseRepliesAreLost(t *testing.T) {
-	t.Parallel()
+// losingReplies runs fn in a bubble with a Locker on so many nodes, the next reply of each of which is lost when lose is called.
+func losingReplies(t *testing.T, n int, fn func(t *testing.T, servers []*redistest.Server, locks *lock.Locker, lose func())) {
+	t.Helper()
 	redistest.Virtual(t, func(t *testing.T, _ *redistest.Server) {
-		ctx := context.Background()
 		var servers []*redistest.Server
 		var clients []redispatterns.Client
-		var next [3]atomic.Bool
+		next := make([]atomic.Bool, n)
 		for i := range next {
 			mini, plain := virtualNode(t)
 			defer mini.Close()
@@ -246,21 +248,61 @@ func TestAQuorumsReleaseWhoseRepliesAreLost(t *testing.T) {
 			defer c.Close()
 			servers, clients = append(servers, &redistest.Server{Mini: mini}), append(clients, c)
 		}
-		locks, err := lock.NewQuorum(nil, clients...)
+		locks, err := lock.New(clients[0], nil)
+		if n > 1 {
+			locks, err = lock.NewQuorum(nil, clients...)
+		}
 		require.NoError(t, err)
 		defer locks.Close()
-		require.NoError(t, mustLock(t, locks.Mutex("warm")).Release(ctx))
-		lease := mustLock(t, locks.Mutex("x"))
+		warm := mustLock(t, locks.Mutex("warm"))
+		require.NoError(t, warm.Extend(context.Background(), time.Minute))
+		require.NoError(t, warm.Release(context.Background()))
 		synctest.Wait()
-		for i := range next {
-			next[i].Store(true)
-		}
-		require.NoError(t, lease.Release(ctx))
-		require.NoError(t, lease.Release(ctx))
+		fn(t, servers, locks, func() {
+			synctest.Wait()
+			for i := range next {
+				next[i].Store(true)
+			}
+		})
 		synctest.Wait()
 		for i := range next {
 			require.False(t, next[i].Load(), "lost")
 		}
+	})
+}
+
+// A release whose replies are lost, as where this process' network breaks, is no loss though it is repeated.
+func TestAQuorumsReleaseWhoseRepliesAreLost(t *testing.T) {
+	t.Parallel()
+	losingReplies(t, 3, func(t *testing.T, servers []*redistest.Server, locks *lock.Locker, lose func()) {
+		lease := mustLock(t, locks.Mutex("x"))
+		lose()
+		require.NoError(t, lease.Release(context.Background()))
+		require.NoError(t, lease.Release(context.Background()))
+		redistest.Sleep(time.Second)
 		require.Zero(t, holding(servers))
 	})
+}
+
+// What Leave left may have lapsed when it is repeated since its reply was lost, which is no loss.
+func TestALeaveWhoseReplyIsLost(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 3} {
+		losingReplies(t, n, func(t *testing.T, servers []*redistest.Server, locks *lock.Locker, lose func()) {
+			lease := mustLock(t, locks.Mutex("x"))
+			lose()
+			require.NoError(t, lease.Leave(context.Background(), losingTakes/2), "%d nodes", n)
+			require.NoError(t, lease.Release(context.Background()))
+			redistest.Sleep(time.Second)
+			require.Zero(t, holding(servers))
+
+			lease = mustLock(t, locks.Mutex("x"))
+			synctest.Wait()
+			for _, s := range servers {
+				s.Mini.FlushAll()
+			}
+			lose()
+			require.ErrorIs(t, lease.Leave(context.Background(), 2*losingTakes), lock.ErrLost, "it would not have lapsed yet")
+		})
+	}
 }
