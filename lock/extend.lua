@@ -11,16 +11,17 @@ local owner = redis.pcall('GET', KEYS[1])
 if type(owner) == 'table' then -- WRONGTYPE: readers or permits, or no lock
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local from = time[1] * 1000 + math.ceil(time[2] / 1000) -- as in share.lua
   local lapses = redis.pcall('ZSCORE', KEYS[1], ARGV[1])
   if type(lapses) == 'table' then return owner end
   if not lapses or tonumber(lapses) <= now then return -2 end
-  if ARGV[3] == 'exactly' or tonumber(lapses) < now + ARGV[2] then
-    lapses = now + ARGV[2]
+  if ARGV[3] == 'exactly' or tonumber(lapses) < from + ARGV[2] then
+    lapses = from + ARGV[2]
     redis.call('ZADD', KEYS[1], lapses, ARGV[1])
-    redis.call('PEXPIRE', KEYS[1], ARGV[2], 'GT') -- of the others, none is to lapse sooner
   end
+  if ARGV[2] ~= '0' then redis.call('PEXPIRE', KEYS[1], ARGV[2], 'GT') end -- of the others, none is to lapse sooner
   if ARGV[3] == 'anew' then redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), ARGV[2])) end
-  return tonumber(lapses) - now
+  return tonumber(lapses) - from
 end
 if owner ~= ARGV[1] then return -2 end
 if ARGV[3] == 'exactly' then

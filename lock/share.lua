@@ -12,6 +12,7 @@
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local from = time[1] * 1000 + math.ceil(time[2] / 1000) -- so that a member has its whole time, of which it may count on most
 local owner = redis.pcall('GET', KEYS[1])
 if type(owner) == 'string' then return {owner, redis.call('PTTL', KEYS[1])} end
 if owner then -- WRONGTYPE
@@ -29,7 +30,7 @@ if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
       return {'', redis.call('PTTL', KEYS[1])}
     end
     if ARGV[4] ~= '0' and redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[4]) then
-      return {'', tonumber(first[2]) - now}
+      return {'', tonumber(first[2]) - from}
     end
   end
   -- Times of life in the queue are half milliseconds, and arrivals are above 10^14.
@@ -37,6 +38,6 @@ if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
     return {'', redis.call('PTTL', KEYS[1])}
   end
 end
-redis.call('ZADD', KEYS[1], 'GT', now + ARGV[2], ARGV[1]) -- a repetition may come late, and must not shorten
+redis.call('ZADD', KEYS[1], 'GT', from + ARGV[2], ARGV[1]) -- a repetition may come late, and must not shorten
 if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return {}

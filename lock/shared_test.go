@@ -266,3 +266,31 @@ func TestForeignSortedSet(t *testing.T) {
 		require.EqualValues(t, 1, c.ZCard(ctx, key(name)).Val())
 	})
 }
+
+// A reader or a permit keeps the others out for as long as its lease says, wherever in a millisecond of the server's clock it
+// begins or is extended.
+func TestAShareOfAMillisecond(t *testing.T) {
+	t.Parallel()
+	virtual(t, &lock.Options{TTL: time.Millisecond, NoRenew: true}, func(t *testing.T, _ *redistest.Server, locks *lock.Locker) {
+		ctx := context.Background()
+		for kind, take := range map[string]func(context.Context) (*lock.Lease, error){
+			"reader": locks.RWMutex("x").TryRLock, "permit": locks.Semaphore("x", 2).TryAcquire,
+		} {
+			for micros := time.Duration(0); micros < 1000; micros += 100 {
+				time.Sleep(time.Until(time.Now().Truncate(time.Millisecond).Add(5*time.Millisecond + micros*time.Microsecond)))
+				lease := must(t)(take(ctx))
+				ttl, err := lease.TTL(ctx)
+				require.NoError(t, err)
+				require.LessOrEqual(t, ttl, time.Millisecond)
+				for extended := false; lease.Held(); time.Sleep(100 * time.Microsecond) {
+					_, err := locks.Mutex("x").TryLock(ctx)
+					require.ErrorIs(t, err, lock.ErrNotAcquired, "%s that began at %dµs, extended %v", kind, micros, extended)
+					if !extended && time.Until(lease.Until()) < 300*time.Microsecond {
+						require.NoError(t, lease.Extend(ctx, time.Millisecond))
+						extended = true
+					}
+				}
+			}
+		}
+	})
+}

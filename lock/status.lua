@@ -14,6 +14,6 @@ local time = redis.call('TIME') -- WRONGTYPE: readers or permits, or no lock
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local last = redis.pcall('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
 if not last[1] or not (string.find(last[1], '^r%x') or string.find(last[1], '^p%d+:%x')) then return owner end
-local left = tonumber(last[2]) - now
-if left <= 0 then return {-2, '', fence, 0} end
+if tonumber(last[2]) <= now then return {-2, '', fence, 0} end
+local left = tonumber(last[2]) - time[1] * 1000 - math.ceil(time[2] / 1000) -- as share.lua counts it
 return {left, '', fence, redis.call('ZCOUNT', KEYS[1], '(' .. string.format('%.0f', now), '+inf')}
