@@ -61,15 +61,18 @@ func (c *clock) learn(sent time.Duration, server int64) {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.offset.Load()
-	if highest-lowest <= apart {
+	now, near := c.offset.Load(), highest-lowest <= apart
+	if near {
 		c.spread.Store(now - lowest)
 		c.near.Store(int64(max(received, 1)))
 	}
-	if d := now - c.agreed; d < -apart || d > apart {
+	switch d := now - c.agreed; {
+	case d < -apart || d > apart:
 		c.since, c.agreed = received, now
+		c.steady.Store(false)
+	case near && received-c.since >= steadyAfter: // a slow reply agrees with anything
+		c.steady.Store(true)
 	}
-	c.steady.Store(received-c.since >= steadyAfter)
 }
 
 // earliest is the server's time at the earliest, where it is known well enough to say for how long a window lasts.

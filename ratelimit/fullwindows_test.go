@@ -91,6 +91,30 @@ func TestAClockThatStandsIsAsked(t *testing.T) {
 	require.NotContains(t, sent.Commands(), "get")
 }
 
+// One slow reply does not make it pass for a clock that runs: it agrees with any.
+func TestASlowReplyConfirmsNoClock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	c := s.Client(t)
+	l := must(t)(ratelimit.NewFixedWindow(c, ratelimit.PerDay(3), calm))
+	take(t, l, "u", 3)
+	for range 20 { // to hear of the time from near
+		_, err := l.Peek(ctx, "u")
+		require.NoError(t, err)
+	}
+	slow := true
+	c.AddHook(&afterReply{do: func() {
+		if slow {
+			time.Sleep(150 * time.Millisecond)
+		}
+	}})
+	want := take(t, l, "u", 1).RetryAfter
+	slow = false
+	sent := redistest.Count(c)
+	require.Equal(t, want, take(t, l, "u", 1).RetryAfter)
+	require.NotContains(t, sent.Commands(), "get")
+}
+
 // A window that is too full for a large cost has room for a small one, which therefore goes straight to the script.
 func TestAWindowWithRoomIsNotFull(t *testing.T) {
 	t.Parallel()
