@@ -276,3 +276,10 @@ func TestDenyCacheWaitsNoLongerThanTheTimeout(t *testing.T) {
 	require.LessOrEqual(t, took, timeout+time.Second+2*late(), "of two timers each may be late")
 	<-asks
 }
+
+// What is remembered beside a Reset or Refund of this process denies nothing after it, not for a moment either.
+func TestDenyCacheRemembersNothingOfBeforeAReset(t *testing.T) {
+	t.Parallel()
+	l := must(t)(ratelimit.NewTokenBucket(redistest.Mini(t).Client(t), ratelimit.PerDay(1), &ratelimit.Options{Timeout: -1, DenyCache: 1}))
+	require.False(t, ratelimit.RemembersOfBefore(l, "u", 20_000))
+}
