@@ -111,8 +111,8 @@ func (d *denials) recall(ctx context.Context, id string, limits []Limit, n int64
 		began := time.Now()
 		select {
 		case <-e.done:
-		case <-ctx.Done():
-			return Result{}, false, nil, 0, nil
+		case <-ctx.Done(): // and nothing was sent
+			return Result{}, false, nil, 0, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 		}
 		if e.failure != nil {
 			return Result{}, false, nil, 0, fmt.Errorf("%w: another call asks for this one: %v", ErrUnavailable, e.failure)
