@@ -151,6 +151,7 @@ func (s *sharded) verify(get *redis.StringCmd) error {
 	case err != nil:
 		return err
 	case get.Val() != s.count:
+		s.claimed.Store(false) // the board was cleared and made anew: the next write is refused before it is sent
 		return fmt.Errorf("%w: it has %.64q shards, not %s", ErrUnsupported, get.Val(), s.count)
 	}
 	return nil
@@ -265,12 +266,14 @@ func (s *sharded) many(ctx context.Context, b *Leaderboard, v verb, scores []Mem
 			changed += n
 		}
 	}
+	record := s.recorded(ctx)
 	_, err = b.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		s.expire(ctx, b, p)
-		return p.Process(ctx, s.renew(ctx, b))
+		_ = p.Process(ctx, s.renew(ctx, b))
+		return p.Process(ctx, record)
 	})
-	if errors.Is(err, redis.Nil) { // the record was there
-		err = nil
+	if err == nil || errors.Is(err, redis.Nil) { // the record was there
+		err = s.verify(record)
 	}
 	return changed, err
 }

@@ -226,3 +226,32 @@ func TestShardedWrongType(t *testing.T) {
 		require.Equal(t, "precious", c.Get(background, key).Val())
 	})
 }
+
+// A process that wrote before the board was cleared and made anew, with another number of shards, learns that with its next
+// write, and writes no more.
+func TestOtherShardCountIsLearnt(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		for _, opts := range []*ranking.Options{nil, {TTL: time.Hour}} {
+			c, name := s.Client(t), redistest.ID()
+			old, other := newSharded(t, c, name, 4, opts), newSharded(t, c, name, 3, opts)
+			fill(t, old, scored{"alice", 1})
+			require.NoError(t, newSharded(t, c, name, 4, opts).Clear(background))
+			fill(t, other, scored{"alice", 1})
+			_, err := old.SetMany(background, ranking.MemberScore{Member: "bob", Score: 1})
+			require.ErrorIs(t, err, ranking.ErrUnsupported)
+			written := func() map[string][]redis.Z {
+				all := map[string][]redis.Z{}
+				for _, key := range c.Keys(background, "*"+name+"*").Val() {
+					all[key] = c.ZRangeWithScores(background, key, 0, -1).Val()
+				}
+				return all
+			}
+			before := written()
+			for _, op := range operations {
+				require.ErrorIs(t, op.do(background, old), ranking.ErrUnsupported, op.name)
+			}
+			require.Equal(t, before, written(), "nothing more is written")
+		}
+	})
+}

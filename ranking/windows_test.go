@@ -427,3 +427,34 @@ func TestWindowsThroughEveryClient(t *testing.T) {
 		})
 	}
 }
+
+// A window whose key is of another type refuses the write for all, so that its repetition does not count twice.
+func TestWindowsRefuseAnotherTypeAsOne(t *testing.T) {
+	t.Parallel()
+	redistest.Run(t, func(t *testing.T, s *redistest.Server) {
+		for _, ties := range []ranking.Ties{ranking.Ordinal, ranking.Competition, ranking.Dense, ranking.EarliestFirst} {
+			c, name, now := s.Client(t), redistest.ID(), steady(t, s)
+			w := newWindows(t, c, name, []ranking.Window{{Period: ranking.Hourly}, {Period: ranking.Daily}}, &ranking.Options{Ties: ties})
+			_, err := w.Set(background, now, "alice", 1)
+			require.NoError(t, err)
+			hour, err := w.Board(ranking.Hourly, now)
+			require.NoError(t, err)
+			key := "{ranking:" + name + "}~d:" + now.UTC().Format(time.DateOnly)
+			require.EqualValues(t, 1, c.Del(background, key).Val())
+			require.NoError(t, c.Set(background, key, "x", 0).Err())
+			for name, write := range map[string]func() ([]ranking.Update, error){
+				"set":            func() ([]ranking.Update, error) { return w.Set(background, now, "alice", 5) },
+				"best":           func() ([]ranking.Update, error) { return w.Best(background, now, "alice", 5) },
+				"increment":      func() ([]ranking.Update, error) { return w.Increment(background, now, "alice", 1) },
+				"increment once": func() ([]ranking.Update, error) { return w.IncrementOnce(background, now, "alice", 1, "op") },
+			} {
+				_, err = write()
+				require.ErrorContains(t, err, "WRONGTYPE", name)
+				got, err := hour.Get(background, "alice")
+				require.NoError(t, err)
+				require.Equal(t, 1., got.Score, "%s, ties %d", name, ties)
+			}
+			require.NoError(t, c.Del(background, key).Err())
+		}
+	})
+}

@@ -52,6 +52,7 @@ local unit, tick = {}, {} -- of each board: what a score is worth beside the tim
 for i = 1, boards do
   local key, other = KEYS[1 + (i - 1) * stride], KEYS[i * stride]
   local opens, closes, packing = tonumber(ARGV[7 + 3 * i]), tonumber(ARGV[8 + 3 * i]), ARGV[9 + 3 * i]
+  if i > 1 then redis.call('ZCARD', key) end -- a key of another type, which the first write would find too late
   if closes > 0 and not repeated and (clock() < opens or clock() >= closes) then
     return redis.error_reply('CLOSED the window is not open')
   end

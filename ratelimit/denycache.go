@@ -30,6 +30,7 @@ type denial struct {
 	n      int64
 	result Result
 	at     time.Duration // since base
+	sure   atomic.Bool   // not of before the id was forgotten
 
 	asked   atomic.Bool   // somebody asks for it again,
 	done    chan struct{} // and has been answered,
@@ -81,7 +82,9 @@ func (d *denials) remember(id string, limits []Limit, n int64, r Result, epoch u
 	places[best].CompareAndSwap(before, e) // unless somebody was quicker to remember something there, or to forget
 	if d.epoch(id).Load() != epoch {
 		d.drop(e)
+		return
 	}
+	e.sure.Store(true) // whoever forgets id from now on finds it
 }
 
 // recall answers from memory, with the times that are left. A denial that has come to its second is asked for again by one
@@ -90,7 +93,7 @@ func (d *denials) remember(id string, limits []Limit, n int64, r Result, epoch u
 func (d *denials) recall(ctx context.Context, id string, limits []Limit, n int64) (r Result, known bool, turn *denial, waited time.Duration, failure error) {
 	for {
 		e := d.find(id)
-		if e == nil || e.n != n || !slices.Equal(e.limits, limits) {
+		if e == nil || !e.sure.Load() || e.n != n || !slices.Equal(e.limits, limits) {
 			return Result{}, false, nil, waited, nil
 		}
 		passed := time.Since(d.base) - e.at
@@ -108,8 +111,8 @@ func (d *denials) recall(ctx context.Context, id string, limits []Limit, n int64
 		began := time.Now()
 		select {
 		case <-e.done:
-		case <-ctx.Done():
-			return Result{}, false, nil, 0, nil
+		case <-ctx.Done(): // and nothing was sent
+			return Result{}, false, nil, 0, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 		}
 		if e.failure != nil {
 			return Result{}, false, nil, 0, fmt.Errorf("%w: another call asks for this one: %v", ErrUnavailable, e.failure)

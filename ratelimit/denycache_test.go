@@ -276,3 +276,37 @@ func TestDenyCacheWaitsNoLongerThanTheTimeout(t *testing.T) {
 	require.LessOrEqual(t, took, timeout+time.Second+2*late(), "of two timers each may be late")
 	<-asks
 }
+
+// What is remembered beside a Reset or Refund of this process denies nothing after it, not for a moment either.
+func TestDenyCacheRemembersNothingOfBeforeAReset(t *testing.T) {
+	t.Parallel()
+	l := must(t)(ratelimit.NewTokenBucket(redistest.Mini(t).Client(t), ratelimit.PerDay(1), &ratelimit.Options{Timeout: -1, DenyCache: 1}))
+	require.False(t, ratelimit.RemembersOfBefore(l, "u", 20_000))
+}
+
+// Whose context ends while another call asks for him has sent nothing, and is told so.
+func TestDenyCacheWaitThatEndsIsNotUnknown(t *testing.T) {
+	t.Parallel()
+	for _, timeout := range []time.Duration{-1, 0} {
+		redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+			c := s.Client(t)
+			l := must(t)(ratelimit.NewTokenBucket(c, ratelimit.PerHour(1), &ratelimit.Options{Timeout: timeout, DenyCache: 1}))
+			take1(t, l)
+			require.False(t, take1(t, l).Allowed)
+			redistest.Sleep(1001 * time.Millisecond)
+			c.AddHook(&afterReply{do: func() { time.Sleep(300 * time.Millisecond) }})
+			var wg sync.WaitGroup
+			wg.Go(func() { _, _ = l.Allow(ctx, "u") })
+			time.Sleep(time.Millisecond)
+			sent := redistest.Count(c)
+			soon, cancel := context.WithTimeout(ctx, 150*time.Millisecond)
+			defer cancel()
+			_, err := l.Allow(soon, "u")
+			require.ErrorIs(t, err, ratelimit.ErrUnavailable)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.NotErrorIs(t, err, ratelimit.ErrUnknown)
+			require.Zero(t, sent.Trips())
+			wg.Wait()
+		})
+	}
+}

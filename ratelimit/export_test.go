@@ -1,6 +1,9 @@
 package ratelimit
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Skew makes the process clock of l differ from this machine's by d.
 func Skew(l *Limiter, d time.Duration) {
@@ -43,4 +46,27 @@ func Asked(l *Limiter) bool {
 		}
 	}
 	return false
+}
+
+// RemembersOfBefore remembers denials of before a Reset again and again, and says whether one of them was ever recalled.
+func RemembersOfBefore(l *Limiter, id string, times int) (recalled bool) {
+	d := l.denials
+	of := d.epoch(id).Load()
+	d.forget(id)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range times {
+			d.remember(id, nil, 1, Result{RetryAfter: time.Hour}, of)
+		}
+	}()
+	for {
+		_, known, _, _, _ := d.recall(context.Background(), id, nil, 1)
+		recalled = recalled || known
+		select {
+		case <-done:
+			return recalled
+		default:
+		}
+	}
 }

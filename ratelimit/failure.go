@@ -225,8 +225,11 @@ func (g *guard) closed(hasty bool) error {
 	if probe == 0 {
 		return nil
 	}
-	now := int64(time.Since(g.base))
-	if now >= probe && !hasty && g.probe.CompareAndSwap(probe, now+int64(probeEvery)) {
+	now, due := int64(time.Since(g.base)), probe
+	if hasty { // those with more time learn more, so they go first; but there may be none
+		due += int64(probeEvery)
+	}
+	if now >= due && g.probe.CompareAndSwap(probe, now+int64(probeEvery)) {
 		return nil
 	}
 	return &openError{cause: *g.cause.Load()}

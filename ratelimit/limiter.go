@@ -103,9 +103,10 @@ func (l *Limiter) Peek(ctx context.Context, id string) (Result, error) {
 }
 
 // Refund gives back what r took, for an event that did not happen after all: to whom it was taken from and in the window
-// that it was taken in, so nothing comes back that would have come back anyhow. It gives back once, however often it is
-// called; what was denied, or allowed without being counted, it leaves alone. An error that is not [ErrUnknown] means that
-// it may be called again.
+// that it was taken in, so nothing comes back that would have come back anyhow. But a bucket does not know what became of its
+// tokens, nor any counter what was before a Reset: there as many come back as were taken, so refund soon. It gives back once,
+// however often it is called; what was denied, or allowed without being counted, it leaves alone. An error that is not
+// [ErrUnknown] means that it may be called again.
 func (l *Limiter) Refund(ctx context.Context, r Result) error {
 	t := r.taken
 	if t == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -270,4 +271,47 @@ func TestHastyCallersOpenNoCircuit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where nobody has a later deadline, callers with near ones find out that Redis is back.
+func TestHastyCallersCloseTheCircuit(t *testing.T) {
+	t.Parallel()
+	redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+		c := &broken{Client: s.Client(t)}
+		l := must(t)(ratelimit.NewTokenBucket(c, ratelimit.PerDay(1000), nil))
+		c.is.Store(true)
+		hasty := func() error {
+			soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			defer cancel()
+			_, err := l.Allow(soon, "u")
+			return err
+		}
+		for range 30 {
+			require.ErrorIs(t, hasty(), ratelimit.ErrUnavailable)
+			redistest.Sleep(10 * time.Millisecond)
+		}
+		c.is.Store(false)
+		require.ErrorContains(t, hasty(), "not asked", "the circuit is open")
+		for range 50 {
+			redistest.Sleep(10 * time.Millisecond)
+			if hasty() == nil {
+				return
+			}
+		}
+		t.Fatal("half a second later nobody has tried Redis")
+	})
+}
+
+// broken is a client whose connections break, while it is.
+type broken struct {
+	redispatterns.Client
+	is atomic.Bool
+}
+
+func (c *broken) Process(ctx context.Context, cmd redis.Cmder) error {
+	if c.is.Load() {
+		cmd.SetErr(io.EOF)
+		return io.EOF
+	}
+	return c.Client.Process(ctx, cmd)
 }
