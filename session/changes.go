@@ -33,7 +33,7 @@ func (s *Store[T]) changes(sess *Session[T]) (*changes, error) {
 				continue
 			}
 			// Another writer may have put the same value otherwise ("true" for 1), or left a field out that is zero.
-			if same, present, err := s.normal(f, stored, was); err == nil && ok == present && text == same {
+			if s.same(f, text, ok, stored, was) {
 				continue
 			}
 		}
@@ -50,16 +50,31 @@ func (s *Store[T]) changes(sess *Session[T]) (*changes, error) {
 	return &c, s.checkSize(size)
 }
 
-// normal is what this store would have written where it read text, or nothing.
-func (s *Store[T]) normal(f *field, text string, ok bool) (string, bool, error) {
-	var data T
-	v := reflect.ValueOf(&data).Elem()
-	if ok {
-		if err := f.decode(v, text); err != nil {
-			return "", false, err
-		}
+// same says whether text, or nothing, is what this store would have written where it read stored, or nothing. What a type
+// writes by a method of its own need not be the same text twice; that counts as the same where it reads the same.
+func (s *Store[T]) same(f *field, text string, ok bool, stored string, was bool) bool {
+	before, err := s.decoded(f, stored, was)
+	if err != nil {
+		return false
 	}
-	return f.encode(v)
+	again, present, err := f.encode(before)
+	if err != nil || present != ok {
+		return false
+	}
+	if again == text || !ok || !f.method {
+		return again == text
+	}
+	now, err := s.decoded(f, text, ok)
+	return err == nil && reflect.DeepEqual(before.FieldByIndex(f.index).Interface(), now.FieldByIndex(f.index).Interface())
+}
+
+// decoded is a T with a field as text has it.
+func (s *Store[T]) decoded(f *field, text string, ok bool) (reflect.Value, error) {
+	v := reflect.ValueOf(new(T)).Elem()
+	if !ok {
+		return v, nil
+	}
+	return v, f.decode(v, text)
 }
 
 func (c *changes) len() int {

@@ -23,6 +23,7 @@ type field struct {
 	typ       string
 	omitEmpty bool
 	codec     codec
+	method    bool // it writes itself by a method of its type
 }
 
 // codec turns a value into text and back. The value that decode gets is the zero one.
@@ -89,6 +90,7 @@ func (p *plan) add(t reflect.Type, prefix []int) error {
 		}
 		*p = append(*p, field{
 			name: name, index: index, typ: sf.Type.String(), omitEmpty: options == "omitempty", codec: c,
+			method: sf.Type.Implements(marshalerType) || reflect.PointerTo(sf.Type).Implements(marshalerType),
 		})
 	}
 	return nil

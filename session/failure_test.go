@@ -237,6 +237,36 @@ func TestRedisOutOfMemory(t *testing.T) {
 	require.NoError(t, store.Destroy(ctx, sess.ID))
 }
 
+// In a full Redis what must renew the index too goes on, and no login that is refused leaves an entry.
+func TestRedisOutOfMemoryWithAnIndexToRenew(t *testing.T) {
+	t.Parallel()
+	s, _ := redistest.Own(t)
+	c := s.Client(t)
+	for name, every := range stores {
+		store := newStore[user](t, c, &session.Options{UserField: "user_id", Lifetime: -1, TouchEvery: every})
+		sess := create(t, store, tanaka)
+		key := "session:" + sess.ID
+		require.NoError(t, c.ConfigSet(ctx, "maxmemory", "1").Err())
+		for renews, renew := range map[string]func() error{
+			"load":  func() error { _, err := store.Load(ctx, sess.Token()); return err },
+			"touch": func() error { return store.Touch(ctx, sess.ID) },
+		} {
+			for _, k := range []string{key, "session:user:42"} {
+				require.NoError(t, c.Expire(ctx, k, 10*time.Minute).Err())
+			}
+			require.NoError(t, renew(), "%s, %s", name, renews)
+			for _, k := range []string{key, "session:user:42"} {
+				require.Greater(t, c.TTL(ctx, k).Val(), 20*time.Minute, "%s, %s: %s is renewed", name, renews, k)
+			}
+		}
+		_, err := store.Create(ctx, tanaka)
+		require.True(t, redis.IsOOMError(errors.Unwrap(errors.Unwrap(err))), "%v", err)
+		require.Equal(t, []string{sess.ID}, members(c, "42"))
+		require.NoError(t, c.ConfigSet(ctx, "maxmemory", "0").Err())
+		require.NoError(t, store.Destroy(ctx, sess.ID))
+	}
+}
+
 // The server is the test's own: other tests lose replies of scripts that they know to be there.
 func TestScriptFlushIsHealed(t *testing.T) {
 	t.Parallel()

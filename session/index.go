@@ -79,6 +79,30 @@ func (s *Store[T]) enter(ctx context.Context, user, id string) error {
 	return nil
 }
 
+// reenter renews a session's entry where each renewal of the session must, in the index of the user that Redis knows. It
+// leaves to the caller the entry of the user whose the caller takes it for.
+func (s *Store[T]) reenter(ctx context.Context, id, except string) error {
+	if s.opts.UserField == "" || s.opts.Lifetime >= 0 {
+		return nil
+	}
+	hash, _, err := s.read(ctx, id)
+	if err != nil {
+		return err
+	}
+	if user := s.userIn(hash); user != "" && user != except {
+		return s.enter(ctx, user, id)
+	}
+	return nil
+}
+
+// stale does for sess, which may have been read long ago, what reenter does, unless changes c say whose it is to be.
+func (s *Store[T]) stale(ctx context.Context, sess *Session[T], c *changes) error {
+	if _, moves := c.value(s.opts.UserField); moves {
+		return nil
+	}
+	return s.reenter(ctx, sess.ID, s.userIn(sess.own.hash))
+}
+
 // leave takes entries out of a user's index that are as old as age. That it fails is no harm: whoever reads an entry looks
 // at the session, and the next who finds it dead takes it out.
 func (s *Store[T]) leave(ctx context.Context, user string, age time.Duration, entries ...entry) {

@@ -300,6 +300,43 @@ func TestIndexOfUnboundedSessions(t *testing.T) {
 	})
 }
 
+// A request that lasts, as a websocket does, keeps its session for days, and another may change the user meanwhile.
+func TestIndexOfAnUnboundedSessionThatAnotherRequestMoved(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	c := s.Client(t)
+	for every, touch := range stores {
+		store := newStore[user](t, c, &session.Options{UserField: "user_id", Lifetime: -1, TouchEvery: touch})
+		for renews, renew := range map[string]func(*session.Session[user]) error{
+			"save without a change": func(sess *session.Session[user]) error { return store.Save(ctx, sess) },
+			"save": func(sess *session.Session[user]) error {
+				sess.Data.Role += "x"
+				return store.Save(ctx, sess)
+			},
+			"rotate": func(sess *session.Session[user]) error { return store.Rotate(ctx, sess) },
+		} {
+			for _, before := range []int64{0, 43} {
+				name := fmt.Sprintf("%s, %s, from %d", every, renews, before)
+				long := create(t, store, user{UserID: before})
+				login, err := store.Load(ctx, long.Token())
+				require.NoError(t, err)
+				login.Data.UserID = 42
+				require.NoError(t, store.Save(ctx, login))
+				for range 5 {
+					s.Advance(t, 25*time.Minute)
+					require.NoError(t, renew(long), name)
+				}
+				require.Equal(t, []string{long.ID}, ids(t, store, "42"), name)
+				n, err := store.DestroyAll(ctx, "42")
+				require.NoError(t, err)
+				require.Equal(t, 1, n, name)
+				requireGone(t, c, long.ID)
+				require.ErrorIs(t, renew(long), session.ErrNotFound, name)
+			}
+		}
+	}
+}
+
 func TestIndexNeedsItsOption(t *testing.T) {
 	t.Parallel()
 	c := redistest.Mini(t).Client(t)

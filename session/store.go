@@ -181,16 +181,8 @@ func (s *Store[T]) Touch(ctx context.Context, id string) error {
 }
 
 func (s *Store[T]) touch(ctx context.Context, id string) error {
-	if s.opts.UserField != "" && s.opts.Lifetime < 0 { // the index is to be renewed, and Redis knows whose
-		hash, _, err := s.read(ctx, id)
-		if err != nil {
-			return err
-		}
-		if user := s.userIn(hash); user != "" {
-			if err := s.enter(ctx, user, id); err != nil {
-				return err
-			}
-		}
+	if err := s.reenter(ctx, id, ""); err != nil {
+		return err
 	}
 	_, err := s.write(ctx, saveScript, id, "", nil)
 	return err

@@ -24,6 +24,9 @@ func (s *Store[T]) Save(ctx context.Context, sess *Session[T]) error {
 	}
 	c, err := s.changes(sess)
 	if err == nil {
+		err = s.stale(ctx, sess, c)
+	}
+	if err == nil {
 		err = s.save(ctx, sess, c)
 	}
 	if err != nil {
@@ -173,6 +176,9 @@ func (s *Store[T]) Rotate(ctx context.Context, sess *Session[T]) error {
 		if c == nil {
 			c = &changes{version: newVersion()}
 		}
+		err = s.stale(ctx, sess, c)
+	}
+	if err == nil {
 		err = s.indexed(ctx, sess, c, func() error { return s.rotate(ctx, sess, c) })
 	}
 	if errors.Is(err, ErrUnknown) {
