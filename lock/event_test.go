@@ -3,9 +3,11 @@ package lock_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns/internal/redistest"
@@ -133,4 +135,43 @@ func TestALossBeforeTheAcquisitionIsReported(t *testing.T) {
 		require.ErrorIs(t, lease.Release(ctx), lock.ErrLost)
 		require.Equal(t, []string{"lost", "acquired", "lost"}, kinds(seen.take()))
 	})
+}
+
+// A lease of which Redis says that it is gone in the instant in which it is released ends for Observe all the same.
+func TestReleaseInTheInstantOfALoss(t *testing.T) {
+	t.Parallel()
+	const leases = 20_000 // of which some meet that instant
+	ctx, over := context.Background(), atomic.Int64{}
+	c := &between{nil, func(_ context.Context, cmd redis.Cmder, _ func() error) error {
+		switch c := cmd.(type) {
+		case *redis.IntCmd: // TTL
+			c.SetVal(-2)
+		case interface{ SetVal([]string) }: // an acquisition
+			c.SetVal([]string{"7"})
+		}
+		return nil
+	}}
+	m := newLocker(t, c, &lock.Options{Observe: func(_ context.Context, e lock.Event) {
+		if e.Kind == lock.Lost || e.Kind == lock.Released {
+			over.Add(1)
+		}
+	}}).Mutex("x")
+	held, looked := make(chan *lock.Lease), make(chan error)
+	go func() {
+		for lease := range held {
+			_, err := lease.TTL(ctx)
+			looked <- err
+		}
+	}()
+	defer close(held)
+	for i := range leases {
+		lease := mustLock(t, m)
+		held <- lease
+		for range i % 200 {
+			_ = lease.Until()
+		}
+		_ = lease.Release(ctx)
+		require.ErrorIs(t, <-looked, lock.ErrLost)
+	}
+	require.EqualValues(t, leases, over.Load())
 }

@@ -202,14 +202,9 @@ func (l *Lease) extended(sent time.Time, ttl time.Duration, left int64) error {
 
 const notHeld = -2 // as extend.lua answers
 
-// taken ends a lease of which Redis said that it is not held.
+// taken ends a lease of which Redis said that it is not held. Where it is over, that may have been its own release.
 func (l *Lease) taken(how string) {
-	l.mu.Lock()
-	if !l.over { // else it may have been this lease's own release
-		l.gone = true
-	}
-	l.mu.Unlock()
-	l.end(fmt.Errorf("%w: %s", ErrLost, how))
+	l.endAs(fmt.Errorf("%w: %s", ErrLost, how), true)
 }
 
 // Release gives the lock up, to the waiter that is next if there is one. It works though ctx has ended, and then takes five
@@ -346,13 +341,15 @@ func (l *Lease) lapse() {
 }
 
 // end ends the lease for its holder: the contexts and the renewal. What ended it first, counts.
-func (l *Lease) end(cause error) {
+func (l *Lease) end(cause error) { l.endAs(cause, false) }
+
+func (l *Lease) endAs(cause error, gone bool) {
 	l.mu.Lock()
 	if l.over {
 		l.mu.Unlock()
 		return
 	}
-	l.over, l.cause = true, cause
+	l.over, l.cause, l.gone = true, cause, gone
 	children := l.children
 	l.children = nil
 	l.mu.Unlock()
