@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -174,4 +175,34 @@ func TestReleaseInTheInstantOfALoss(t *testing.T) {
 		require.ErrorIs(t, <-looked, lock.ErrLost)
 	}
 	require.EqualValues(t, leases, over.Load())
+}
+
+// A renewal that fails when its lease is over will not be tried again, and nobody is told of it.
+func TestARenewalThatFailsAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	for how, end := range map[string]func(*lock.Locker, *lock.Lease) error{
+		"released": func(_ *lock.Locker, lease *lock.Lease) error { return lease.Release(context.Background()) },
+		"closed":   func(locks *lock.Locker, _ *lock.Lease) error { return locks.Close() },
+	} {
+		redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+			seen := &events{}
+			c := &between{s.Client(t), func(_ context.Context, cmd redis.Cmder, send func() error) error {
+				if scriptOf(cmd) != extends {
+					return send()
+				}
+				time.Sleep(2 * time.Second)
+				cmd.SetErr(errors.New("the cable is cut"))
+				return cmd.Err()
+			}}
+			locks, err := lock.New(c, &lock.Options{Observe: seen.observe})
+			require.NoError(t, err)
+			defer locks.Close()
+			lease := mustLock(t, locks.Mutex("x"))
+			redistest.Sleep(4 * time.Second) // a renewal is under way
+			seen.take()
+			require.NoError(t, end(locks, lease))
+			redistest.Sleep(3 * time.Second)
+			require.NotContains(t, kinds(seen.take()), "renewed", how)
+		})
+	}
 }
