@@ -206,3 +206,20 @@ func TestARenewalThatFailsAfterTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// What becomes of a lease is told after its acquisition, however long that takes to tell.
+func TestALossIsReportedAfterTheAcquisition(t *testing.T) {
+	t.Parallel()
+	seen := &events{}
+	observe := func(ctx context.Context, e lock.Event) {
+		if e.Kind == lock.Acquired {
+			time.Sleep(2 * time.Second) // as where the process stands still
+		}
+		seen.observe(ctx, e)
+	}
+	virtual(t, &lock.Options{Observe: observe, TTL: time.Second, NoRenew: true}, func(t *testing.T, _ *redistest.Server, locks *lock.Locker) {
+		lease := mustLock(t, locks.Mutex("x"))
+		require.False(t, lease.Held())
+		require.Equal(t, []string{"acquired", "lost"}, kinds(seen.take()))
+	})
+}
