@@ -60,6 +60,7 @@ type Lease struct {
 	children map[*leaseContext]struct{}
 	inFlight int           // renewals
 	idle     chan struct{} // closed when there are none; made by who waits for that
+	extends  extends       // by Extend
 }
 
 // validity is how much of a lease its holder counts on: clocks run at different speeds, and timers fire late.
@@ -152,6 +153,10 @@ func (l *Lease) extend(ctx context.Context, op string, ttl time.Duration) (time.
 	if l == nil || l.locker == nil {
 		return 0, ErrLost
 	}
+	if ttl > 0 { // before it looks: either this finds the lease over or Leave finds this under way
+		l.beginExtend()
+		defer l.endExtend()
+	}
 	if err := l.look(); err != nil {
 		return 0, failed(ctx, op, l.mutex.name, err)
 	}
@@ -222,6 +227,9 @@ func (l *Lease) finish(ctx context.Context, op string, send func(context.Context
 	}
 	_ = l.look()
 	l.end(nil)
+	if op == "leave" {
+		l.settleExtends(ctx) // before anything that a Release would wait for
+	}
 	l.releasing.Lock()
 	defer l.releasing.Unlock()
 	bounded := ctx
