@@ -13,8 +13,8 @@ var extendOnceScript = extendScript.Once()
 // Leave ends the lease as Release does, but keeps the name taken for ttl from now: for a job that shall not run again
 // before, or for a process that adopts the token. Until then only Adopt and ForceUnlock free it. Leave waits for an Extend that
 // is under way, five seconds at most. A ttl below 1ms or above 100 years is refused, and the lease goes on. The error is ErrLost
-// when the lease had been lost, as of Release. After any other the lease is over here, the lock lapses at its TTL, and Leave or
-// Release may be called again.
+// when the lease had been lost, as of Release, and when an earlier Release or Leave whose reply did not come has left nothing to
+// keep. After any other the lease is over here, the lock lapses at its TTL, and Leave or Release may be called again.
 func (l *Lease) Leave(ctx context.Context, ttl time.Duration) error {
 	if err := checkLength("the TTL", ttl); err != nil {
 		return failed(ctx, "leave", l.Name(), err)
