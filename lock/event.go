@@ -62,12 +62,11 @@ func (m *Mutex) acquired(ctx context.Context, began time.Time, attempts int, lea
 		e := Event{Kind: Acquired, Name: m.name, Waited: time.Since(began), Attempts: attempts, Err: err}
 		if err != nil {
 			e.Kind = NotAcquired
-		} else {
-			acquiredIn := ctx
-			lease.observed.Store(&acquiredIn)
 		}
 		m.locker.observe(ctx, e)
 		if err == nil {
+			acquiredIn := ctx
+			lease.observed.Store(&acquiredIn) // from now on more is told of it
 			lease.observeLoss()
 		}
 	}

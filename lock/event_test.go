@@ -2,10 +2,13 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redispatterns/redispatterns/internal/redistest"
@@ -132,5 +135,91 @@ func TestALossBeforeTheAcquisitionIsReported(t *testing.T) {
 		require.False(t, lease.Held())
 		require.ErrorIs(t, lease.Release(ctx), lock.ErrLost)
 		require.Equal(t, []string{"lost", "acquired", "lost"}, kinds(seen.take()))
+	})
+}
+
+// A lease of which Redis says that it is gone in the instant in which it is released ends for Observe all the same.
+func TestReleaseInTheInstantOfALoss(t *testing.T) {
+	t.Parallel()
+	const leases = 20_000 // of which some meet that instant
+	ctx, over := context.Background(), atomic.Int64{}
+	c := &between{nil, func(_ context.Context, cmd redis.Cmder, _ func() error) error {
+		switch c := cmd.(type) {
+		case *redis.IntCmd: // TTL
+			c.SetVal(-2)
+		case interface{ SetVal([]string) }: // an acquisition
+			c.SetVal([]string{"7"})
+		}
+		return nil
+	}}
+	m := newLocker(t, c, &lock.Options{Observe: func(_ context.Context, e lock.Event) {
+		if e.Kind == lock.Lost || e.Kind == lock.Released {
+			over.Add(1)
+		}
+	}}).Mutex("x")
+	held, looked := make(chan *lock.Lease), make(chan error)
+	go func() {
+		for lease := range held {
+			_, err := lease.TTL(ctx)
+			looked <- err
+		}
+	}()
+	defer close(held)
+	for i := range leases {
+		lease := mustLock(t, m)
+		held <- lease
+		for range i % 200 {
+			_ = lease.Until()
+		}
+		_ = lease.Release(ctx)
+		require.ErrorIs(t, <-looked, lock.ErrLost)
+	}
+	require.EqualValues(t, leases, over.Load())
+}
+
+// A renewal that fails when its lease is over will not be tried again, and nobody is told of it.
+func TestARenewalThatFailsAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	for how, end := range map[string]func(*lock.Locker, *lock.Lease) error{
+		"released": func(_ *lock.Locker, lease *lock.Lease) error { return lease.Release(context.Background()) },
+		"closed":   func(locks *lock.Locker, _ *lock.Lease) error { return locks.Close() },
+	} {
+		redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+			seen := &events{}
+			c := &between{s.Client(t), func(_ context.Context, cmd redis.Cmder, send func() error) error {
+				if scriptOf(cmd) != extends {
+					return send()
+				}
+				time.Sleep(2 * time.Second)
+				cmd.SetErr(errors.New("the cable is cut"))
+				return cmd.Err()
+			}}
+			locks, err := lock.New(c, &lock.Options{Observe: seen.observe})
+			require.NoError(t, err)
+			defer locks.Close()
+			lease := mustLock(t, locks.Mutex("x"))
+			redistest.Sleep(4 * time.Second) // a renewal is under way
+			seen.take()
+			require.NoError(t, end(locks, lease))
+			redistest.Sleep(3 * time.Second)
+			require.NotContains(t, kinds(seen.take()), "renewed", how)
+		})
+	}
+}
+
+// What becomes of a lease is told after its acquisition, however long that takes to tell.
+func TestALossIsReportedAfterTheAcquisition(t *testing.T) {
+	t.Parallel()
+	seen := &events{}
+	observe := func(ctx context.Context, e lock.Event) {
+		if e.Kind == lock.Acquired {
+			time.Sleep(2 * time.Second) // as where the process stands still
+		}
+		seen.observe(ctx, e)
+	}
+	virtual(t, &lock.Options{Observe: observe, TTL: time.Second, NoRenew: true}, func(t *testing.T, _ *redistest.Server, locks *lock.Locker) {
+		lease := mustLock(t, locks.Mutex("x"))
+		require.False(t, lease.Held())
+		require.Equal(t, []string{"acquired", "lost"}, kinds(seen.take()))
 	})
 }

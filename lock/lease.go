@@ -60,6 +60,7 @@ type Lease struct {
 	children map[*leaseContext]struct{}
 	inFlight int           // renewals
 	idle     chan struct{} // closed when there are none; made by who waits for that
+	extends  extends       // by Extend
 }
 
 // validity is how much of a lease its holder counts on: clocks run at different speeds, and timers fire late.
@@ -152,6 +153,10 @@ func (l *Lease) extend(ctx context.Context, op string, ttl time.Duration) (time.
 	if l == nil || l.locker == nil {
 		return 0, ErrLost
 	}
+	if ttl > 0 { // before it looks: either this finds the lease over or Leave finds this under way
+		l.beginExtend()
+		defer l.endExtend()
+	}
 	if err := l.look(); err != nil {
 		return 0, failed(ctx, op, l.mutex.name, err)
 	}
@@ -202,14 +207,9 @@ func (l *Lease) extended(sent time.Time, ttl time.Duration, left int64) error {
 
 const notHeld = -2 // as extend.lua answers
 
-// taken ends a lease of which Redis said that it is not held.
+// taken ends a lease of which Redis said that it is not held. Where it is over, that may have been its own release.
 func (l *Lease) taken(how string) {
-	l.mu.Lock()
-	if !l.over { // else it may have been this lease's own release
-		l.gone = true
-	}
-	l.mu.Unlock()
-	l.end(fmt.Errorf("%w: %s", ErrLost, how))
+	l.endAs(fmt.Errorf("%w: %s", ErrLost, how), true)
 }
 
 // Release gives the lock up, to the waiter that is next if there is one. It works though ctx has ended, and then takes five
@@ -227,6 +227,9 @@ func (l *Lease) finish(ctx context.Context, op string, send func(context.Context
 	}
 	_ = l.look()
 	l.end(nil)
+	if op == "leave" {
+		l.settleExtends(ctx) // before anything that a Release would wait for
+	}
 	l.releasing.Lock()
 	defer l.releasing.Unlock()
 	bounded := ctx
@@ -346,13 +349,15 @@ func (l *Lease) lapse() {
 }
 
 // end ends the lease for its holder: the contexts and the renewal. What ended it first, counts.
-func (l *Lease) end(cause error) {
+func (l *Lease) end(cause error) { l.endAs(cause, false) }
+
+func (l *Lease) endAs(cause error, gone bool) {
 	l.mu.Lock()
 	if l.over {
 		l.mu.Unlock()
 		return
 	}
-	l.over, l.cause = true, cause
+	l.over, l.cause, l.gone = true, cause, gone
 	children := l.children
 	l.children = nil
 	l.mu.Unlock()

@@ -11,9 +11,10 @@ import (
 var extendOnceScript = extendScript.Once()
 
 // Leave ends the lease as Release does, but keeps the name taken for ttl from now: for a job that shall not run again
-// before, or for a process that adopts the token. Until then only Adopt and ForceUnlock free it. A ttl below 1ms or above 100
-// years is refused, and the lease goes on. The error is ErrLost when the lease had been lost, as of Release. After any other the
-// lease is over here, the lock lapses at its TTL, and Leave or Release may be called again.
+// before, or for a process that adopts the token. Until then only Adopt and ForceUnlock free it. Leave waits for an Extend that
+// is under way, five seconds at most. A ttl below 1ms or above 100 years is refused, and the lease goes on. The error is ErrLost
+// when the lease had been lost, as of Release, and when an earlier Release or Leave whose reply did not come has left nothing to
+// keep. After any other the lease is over here, the lock lapses at its TTL, and Leave or Release may be called again.
 func (l *Lease) Leave(ctx context.Context, ttl time.Duration) error {
 	if err := checkLength("the TTL", ttl); err != nil {
 		return failed(ctx, "leave", l.Name(), err)
@@ -45,4 +46,49 @@ func (l *Lease) leaveOn(ctx context.Context, c redispatterns.Client, ttl time.Du
 		}
 	}
 	return left, err
+}
+
+// extends are the calls of Extend that are under way, guarded by the lease's mu.
+type extends struct {
+	n    int
+	idle chan struct{} // closed when there are none; made by who waits for that
+}
+
+func (l *Lease) beginExtend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.extends.n++
+}
+
+func (l *Lease) endExtend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.extends.n--; l.extends.n == 0 && l.extends.idle != nil {
+		close(l.extends.idle)
+		l.extends.idle = nil
+	}
+}
+
+// settleExtends waits until no Extend is under way, which would lengthen what is left, but not for so long that nothing were
+// left, and five seconds at most.
+func (l *Lease) settleExtends(ctx context.Context) {
+	l.mu.Lock()
+	if l.extends.n == 0 {
+		l.mu.Unlock()
+		return
+	}
+	if l.extends.idle == nil {
+		l.extends.idle = make(chan struct{})
+	}
+	idle, rest := l.extends.idle, time.Until(l.until)
+	l.mu.Unlock()
+	if ctx.Err() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(rest/2, releaseBound))
+	defer cancel()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
 }

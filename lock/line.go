@@ -3,7 +3,6 @@ package lock
 import (
 	"container/list"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -163,7 +162,7 @@ func (q *line) turnAway(w *waiter, err error) {
 		if other != w && failing > other.mutex.ttl {
 			q.waiters.Remove(other.place)
 			other.place = nil
-			other.outcome <- outcome{err: failed(other.ctx, "acquire", other.mutex.name, errors.Unwrap(err))}
+			other.outcome <- outcome{err: failed(other.ctx, "acquire", other.mutex.name, err)}
 		}
 	}
 }

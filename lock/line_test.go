@@ -2,6 +2,8 @@ package lock_test
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -168,5 +170,45 @@ func TestALineThatLingersKnowsNoHolder(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, lock.ErrNotAcquired, "whether it is held, nobody knows")
 		c.fault.Store(nil)
+	})
+}
+
+// Those that an outage turns away with the first of the line hear why, and nothing of its context, which has ended.
+func TestTheContextOfTheFirstInLineIsItsOwn(t *testing.T) {
+	t.Parallel()
+	redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+		ctx, down := context.Background(), atomic.Bool{}
+		mustLock(t, newLocker(t, s.Client(t), nil).Mutex("x"))
+		c := &between{s.Client(t), func(_ context.Context, cmd redis.Cmder, send func() error) error {
+			if !down.Load() {
+				return send()
+			}
+			time.Sleep(3 * time.Second)
+			cmd.SetErr(errors.New("the cable is cut"))
+			return cmd.Err()
+		}}
+		locks, err := lock.New(c, &lock.Options{TTL: time.Second})
+		require.NoError(t, err)
+		defer locks.Close()
+		m := locks.Mutex("x")
+		first, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		gone, errs := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := m.Lock(first)
+			gone <- err
+		}()
+		redistest.Sleep(100 * time.Millisecond)
+		go func() {
+			_, err := m.Lock(ctx)
+			errs <- err
+		}()
+		redistest.Sleep(100 * time.Millisecond)
+		down.Store(true) // the first leaves while its next look is under way, in vain
+		require.ErrorIs(t, <-gone, context.DeadlineExceeded)
+		err = <-errs
+		require.ErrorContains(t, err, "the cable is cut")
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, lock.ErrNotAcquired)
 	})
 }

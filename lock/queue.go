@@ -88,7 +88,7 @@ func (q *line) serve(w *waiter) (*Lease, error) {
 				} else { // nothing new runs in the background
 					q.forget(w, member)
 				}
-				return nil, err
+				return nil, failed(w.ctx, "acquire", w.mutex.name, err)
 			}
 			pause = min(pause, minLook+rand.N(3*minLook))
 		}
@@ -120,7 +120,8 @@ func (q *line) serve(w *waiter) (*Lease, error) {
 	}
 }
 
-// look asks for the lock, and stands in the queue if another has it.
+// look asks for the lock, and stands in the queue if another has it. Its error is that of Redis alone: it is told to those who
+// wait behind w too, whom the end of w's context does not concern.
 func (q *line) look(ctx context.Context, w *waiter, member string, alive time.Duration) (*Lease, *HeldError, int64, error) {
 	bounded, cancel := context.WithTimeout(ctx, max(w.mutex.ttl, time.Second))
 	defer cancel()
@@ -133,7 +134,7 @@ func (q *line) look(ctx context.Context, w *waiter, member string, alive time.Du
 	default:
 		err = ownBound(bounded, err)
 	}
-	return nil, nil, 0, failed(w.ctx, "acquire", w.mutex.name, err)
+	return nil, nil, 0, err
 }
 
 func (q *line) lookOnce(ctx context.Context, w *waiter, member string, alive time.Duration) (*Lease, *HeldError, int64, error) {
@@ -191,7 +192,7 @@ func (q *line) ask(w *waiter, sent time.Time) bool {
 func (q *line) told(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.asked, q.trouble = time.Time{}, errors.Unwrap(err)
+	q.asked, q.trouble = time.Time{}, err
 }
 
 // pause says that until the next look the waiter may be granted the lock.

@@ -256,10 +256,16 @@ func (r *renewer) renewed(l *Lease, sent time.Time, left int64, err error) {
 		}
 		return
 	}
+	l.mu.Lock()
+	over := l.over
+	l.failure = err
+	l.mu.Unlock()
+	if over {
+		return
+	}
 	l.observe(Renewed, err)
 	pause := max(min(l.mutex.ttl/20, time.Second, time.Until(l.Until())/3), time.Millisecond)
 	l.mu.Lock()
-	l.failure = err
 	again := time.Now().Add(min(pause/2+rand.N(pause+1), time.Until(l.until)))
 	l.mu.Unlock()
 	r.move(l, again)

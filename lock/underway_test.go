@@ -167,3 +167,42 @@ func TestAGrantIsExtendedThoughTheFirstTryHangs(t *testing.T) {
 		require.NoError(t, lease.Release(ctx))
 	})
 }
+
+// An Extend that was sent before Leave does not lengthen what Leave has set, and one that hangs costs Leave not the lease, and
+// Release nothing.
+func TestAnExtendThatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	for takes, leaves := range map[time.Duration]time.Duration{2 * time.Second: 2 * time.Second, time.Minute: 4949 * time.Millisecond} {
+		redistest.Virtual(t, func(t *testing.T, s *redistest.Server) {
+			ctx := context.Background()
+			ended, cancel := context.WithCancel(ctx)
+			cancel()
+			loaded := mustLock(t, newLocker(t, s.Client(t), nil).Mutex("loaded"))
+			require.NoError(t, loaded.Extend(ctx, time.Second))
+			require.NoError(t, loaded.Release(ctx))
+			c := &between{s.Client(t), func(_ context.Context, cmd redis.Cmder, send func() error) error {
+				if scriptOf(cmd) == extends && !isLeave(cmd) {
+					time.Sleep(takes)
+				}
+				return send()
+			}}
+			locks, err := lock.New(c, &lock.Options{NoRenew: true})
+			require.NoError(t, err)
+			defer locks.Close()
+			for op, waits := range map[string]time.Duration{"leave": leaves, "release": 0} {
+				lease, extended := mustLock(t, locks.Mutex(op)), make(chan error, 1)
+				go func() { extended <- lease.Extend(ctx, time.Hour) }()
+				redistest.Sleep(time.Millisecond)
+				began := time.Now()
+				if op == "leave" {
+					require.NoError(t, lease.Leave(ended, 3*time.Second), "though its context has ended")
+				} else {
+					require.NoError(t, lease.Release(ctx))
+				}
+				require.InDelta(t, waits, time.Since(began), float64(2*time.Millisecond), op)
+				require.ErrorIs(t, <-extended, lock.ErrLost)
+				require.LessOrEqual(t, s.Mini.TTL("lock:"+op), 3*time.Second, op)
+			}
+		})
+	}
+}
