@@ -337,6 +337,28 @@ func TestIndexOfAnUnboundedSessionThatAnotherRequestMoved(t *testing.T) {
 	}
 }
 
+// What cannot be entered in the index is not renewed, be it asked for again and again, or it would outlive its entry.
+func TestNoRenewalWithoutAnEntry(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	c := s.Client(t)
+	for name, every := range stores {
+		store := newStore[user](t, c, &session.Options{UserField: "user_id", Lifetime: -1, TouchEvery: every})
+		sess := create(t, store, tanaka)
+		require.NoError(t, c.Set(ctx, "session:user:42", "theirs", 0).Err())
+		s.Advance(t, 20*time.Minute)
+		_, err := store.Load(ctx, sess.Token())
+		require.ErrorContains(t, err, "WRONGTYPE", name)
+		requireTTL(t, c, sess.ID, 10*time.Minute)
+		require.NoError(t, c.Del(ctx, "session:user:42").Err())
+		_, err = store.Load(ctx, sess.Token())
+		require.NoError(t, err, name)
+		require.Equal(t, 30*time.Minute, c.PTTL(ctx, "session:"+sess.ID).Val(), name)
+		require.Equal(t, []string{sess.ID}, members(c, "42"), name)
+		require.NoError(t, store.Destroy(ctx, sess.ID))
+	}
+}
+
 func TestIndexNeedsItsOption(t *testing.T) {
 	t.Parallel()
 	c := redistest.Mini(t).Client(t)

@@ -103,7 +103,8 @@ func (s *Store[T]) Load(ctx context.Context, token string) (*Session[T], error) 
 }
 
 func (s *Store[T]) load(ctx context.Context, sess *Session[T], secret secretHash) error {
-	if s.opts.TouchEvery < 0 {
+	// Where each renewal must renew the index too, that comes first, and takes knowing whose the session is.
+	if s.opts.TouchEvery < 0 && (s.opts.UserField == "" || s.opts.Lifetime > 0) {
 		return s.loadAndTouch(ctx, sess, secret)
 	}
 	sent := s.now()
