@@ -58,9 +58,8 @@ type Lease struct {
 	lost     bool  // and Options.Observe was told
 	failure  error // of the last renewal
 	children map[*leaseContext]struct{}
-	inFlight int           // renewals
-	idle     chan struct{} // closed when there are none; made by who waits for that
-	extends  extends       // by Extend
+	renewals flights // and healings of a quorum's nodes
+	extends  flights // calls of Extend
 }
 
 // validity is how much of a lease its holder counts on: clocks run at different speeds, and timers fire late.
@@ -154,8 +153,10 @@ func (l *Lease) extend(ctx context.Context, op string, ttl time.Duration) (time.
 		return 0, ErrLost
 	}
 	if ttl > 0 { // before it looks: either this finds the lease over or Leave finds this under way
-		l.beginExtend()
-		defer l.endExtend()
+		l.mu.Lock()
+		l.extends.n++
+		l.mu.Unlock()
+		defer l.landed(&l.extends)
 	}
 	if err := l.look(); err != nil {
 		return 0, failed(ctx, op, l.mutex.name, err)
@@ -239,9 +240,9 @@ func (l *Lease) finish(ctx context.Context, op string, send func(context.Context
 		defer cancel()
 	}
 	if op == "leave" || l.locker.nodes != nil {
-		l.settle(bounded) // a renewal would lengthen what is left, or take a node of a quorum again
+		l.settle(bounded, &l.renewals) // a renewal would lengthen what is left, or take a node of a quorum again
 	}
-	defer l.settle(bounded)
+	defer l.settle(bounded, &l.renewals)
 	l.mu.Lock()
 	released, gone, lost := l.released, l.gone, errors.Is(l.cause, ErrLost)
 	l.mu.Unlock()
@@ -297,24 +298,6 @@ func (l *Lease) release(ctx context.Context) error {
 		return ErrLost
 	}
 	return nil
-}
-
-// settle waits until no renewal is under way, so that none reaches Redis after Release.
-func (l *Lease) settle(ctx context.Context) {
-	l.mu.Lock()
-	if l.inFlight == 0 {
-		l.mu.Unlock()
-		return
-	}
-	if l.idle == nil {
-		l.idle = make(chan struct{})
-	}
-	idle := l.idle
-	l.mu.Unlock()
-	select {
-	case <-idle:
-	case <-ctx.Done():
-	}
 }
 
 // look ends a lease that has lapsed by the clock. It returns why the lease is over, or nil while it is held.

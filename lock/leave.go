@@ -48,47 +48,13 @@ func (l *Lease) leaveOn(ctx context.Context, c redispatterns.Client, ttl time.Du
 	return left, err
 }
 
-// extends are the calls of Extend that are under way, guarded by the lease's mu.
-type extends struct {
-	n    int
-	idle chan struct{} // closed when there are none; made by who waits for that
-}
-
-func (l *Lease) beginExtend() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.extends.n++
-}
-
-func (l *Lease) endExtend() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.extends.n--; l.extends.n == 0 && l.extends.idle != nil {
-		close(l.extends.idle)
-		l.extends.idle = nil
-	}
-}
-
 // settleExtends waits until no Extend is under way, which would lengthen what is left, but not for so long that nothing were
 // left, and five seconds at most.
 func (l *Lease) settleExtends(ctx context.Context) {
-	l.mu.Lock()
-	if l.extends.n == 0 {
-		l.mu.Unlock()
-		return
-	}
-	if l.extends.idle == nil {
-		l.extends.idle = make(chan struct{})
-	}
-	idle, rest := l.extends.idle, time.Until(l.until)
-	l.mu.Unlock()
 	if ctx.Err() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(rest/2, releaseBound))
+	ctx, cancel := context.WithTimeout(ctx, min(time.Until(l.Until())/2, releaseBound))
 	defer cancel()
-	select {
-	case <-idle:
-	case <-ctx.Done():
-	}
+	l.settle(ctx, &l.extends)
 }

@@ -254,9 +254,9 @@ func (l *Lease) heal(ctx context.Context, node redispatterns.Client, ttl time.Du
 	if l.over {
 		return
 	}
-	l.inFlight++
+	l.renewals.n++
 	ran := l.locker.run(func() {
-		defer l.locker.renewer.landed([]*Lease{l})
+		defer l.landed(&l.renewals)
 		<-decided
 		if *confirmed && l.Held() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxNodeBound)
@@ -266,7 +266,7 @@ func (l *Lease) heal(ctx context.Context, node redispatterns.Client, ttl time.Du
 		}
 	})
 	if !ran {
-		l.inFlight--
+		l.renewals.n--
 	}
 }
 

@@ -157,14 +157,14 @@ func (r *renewer) take() (lapsed, due []*Lease, more bool) {
 		l := r.leases[0]
 		l.mu.Lock()
 		early := l.renewal.due.After(now)
-		renew := (l.granted || r.renews(l)) && (l.inFlight == 0 || !early && l.inFlight < renewalsAtATime)
+		renew := (l.granted || r.renews(l)) && (l.renewals.n == 0 || !early && l.renewals.n < renewalsAtATime)
 		switch {
 		case past(l.until):
 			lapsed = append(lapsed, l)
 			heap.Pop(&r.leases)
 		case renew:
 			due = append(due, l)
-			l.inFlight++
+			l.renewals.n++
 			l.renewal.due = now.Add(min(l.mutex.ttl/3, l.until.Sub(now)/2) + 1) // the half of a grant, which is shorter than a TTL
 			heap.Fix(&r.leases, 0)
 			horizon = now.Add(l.mutex.ttl / 15)
@@ -274,13 +274,7 @@ func (r *renewer) renewed(l *Lease, sent time.Time, left int64, err error) {
 // landed says that the renewals of these leases are over.
 func (r *renewer) landed(batch []*Lease) {
 	for _, l := range batch {
-		l.mu.Lock()
-		l.inFlight--
-		if l.inFlight == 0 && l.idle != nil {
-			close(l.idle)
-			l.idle = nil
-		}
-		l.mu.Unlock()
+		l.landed(&l.renewals)
 	}
 }
 

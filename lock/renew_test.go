@@ -30,6 +30,6 @@ func TestALeaseIsInABatchOnce(t *testing.T) {
 	require.Empty(t, lapsed)
 	require.True(t, more)
 	require.ElementsMatch(t, []*Lease{leases["little"], leases["more"]}, due)
-	require.Equal(t, 1, leases["little"].inFlight)
+	require.Equal(t, 1, leases["little"].renewals.n)
 	require.False(t, l.renewer.next.After(leases["little"].until), "it is looked at when it lapses")
 }
