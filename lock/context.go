@@ -35,7 +35,7 @@ func (l *Lease) Context(parent context.Context) context.Context {
 }
 
 // leaseContext also looks at the clock itself: a process that was stopped past its lease and goes on must not see the
-// context alive until its timers have fired.
+// context alive until its timers have fired, nor until whoever ended the lease has come to its contexts.
 type leaseContext struct {
 	context.Context
 	lease  *Lease
@@ -44,11 +44,21 @@ type leaseContext struct {
 }
 
 func (c *leaseContext) Done() <-chan struct{} {
-	_ = c.lease.look()
+	c.look()
 	return c.Context.Done()
 }
 
 func (c *leaseContext) Err() error {
-	_ = c.lease.look()
+	c.look()
 	return c.Context.Err()
+}
+
+func (c *leaseContext) look() {
+	if c.lease.look() == nil {
+		return
+	}
+	c.lease.mu.Lock()
+	cause := c.lease.cause
+	c.lease.mu.Unlock()
+	c.cancel(cause)
 }

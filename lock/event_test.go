@@ -138,6 +138,25 @@ func TestALossBeforeTheAcquisitionIsReported(t *testing.T) {
 	})
 }
 
+// A context is over when its lease is, though who ended the lease has not come to its contexts.
+func TestAContextEndsBeforeItIsCancelled(t *testing.T) {
+	t.Parallel()
+	virtual(t, &lock.Options{TTL: time.Second, NoRenew: true}, func(t *testing.T, _ *redistest.Server, locks *lock.Locker) {
+		for end, cause := range map[string]error{"it lapses": lock.ErrLost, "it is released": context.Canceled} {
+			lease := mustLock(t, locks.Mutex("x"))
+			held := lease.Context(slowToStop{context.Background(), 2 * time.Second})
+			require.NoError(t, held.Err())
+			if cause != lock.ErrLost {
+				go func() { _ = lease.Release(context.Background()) }()
+			}
+			redistest.Sleep(time.Second)
+			require.ErrorIs(t, held.Err(), context.Canceled, end)
+			require.ErrorIs(t, context.Cause(held), cause, end)
+			redistest.Sleep(5 * time.Second)
+		}
+	})
+}
+
 // A lease of which Redis says that it is gone in the instant in which it is released ends for Observe all the same.
 func TestReleaseInTheInstantOfALoss(t *testing.T) {
 	t.Parallel()
